@@ -1,0 +1,1 @@
+"""WebCodex keeps work on a code project continuous and honest across hosts."""

@@ -1,0 +1,1 @@
+"""Starts things and talks to people."""

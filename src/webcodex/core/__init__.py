@@ -1,0 +1,1 @@
+"""What is decided: values in, values out; touches nothing."""

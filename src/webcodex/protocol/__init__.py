@@ -1,0 +1,1 @@
+"""How Server and Runner talk, without a socket."""

@@ -1,0 +1,1 @@
+"""The Runner process: holds projects; reads, edits and runs things there."""

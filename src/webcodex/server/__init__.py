@@ -1,0 +1,1 @@
+"""The Server process: moves bytes between sockets and the tools."""

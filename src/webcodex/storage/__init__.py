@@ -1,0 +1,1 @@
+"""What is remembered: the database port, its engine and one module per aggregate."""

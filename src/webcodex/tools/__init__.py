@@ -1,0 +1,1 @@
+"""The verbs: each declared once, all invoked by one road."""
