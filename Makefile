@@ -1,0 +1,43 @@
+# The commands of this repository; each makes .venv ready first.
+
+.DEFAULT_GOAL := help
+.PHONY: help start test check demo bench generate format
+
+help:
+	@echo 'make start PROJECT=/path/to/repository   start WebCodex for that repository'
+	@echo 'make demo                                see a handoff happen, start to end'
+	@echo 'make test                                run the tests'
+	@echo 'make check                               run every other check a change has to pass'
+	@echo 'make format                              format the sources'
+	@echo 'make generate                            write the generated pages anew'
+	@echo 'make bench                               measure the figures of the README'
+
+start:
+	@test -n "$$PROJECT" || { echo 'Say which repository: make start PROJECT=/path/to/repository' >&2; exit 2; }
+	@scripts/bootstrap.sh runtime
+	@exec .venv/bin/webcodex up --project "$$PROJECT"
+
+test:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/pytest -n 2
+
+check:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/python scripts/check
+
+demo:
+	@scripts/bootstrap.sh runtime
+	@.venv/bin/python scripts/demo.py
+
+bench:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/python -m benchmarks
+
+generate:
+	@scripts/bootstrap.sh runtime
+	@.venv/bin/python -m webcodex.cli.generate
+
+format:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/ruff format
+	@.venv/bin/ruff check --quiet --select I --fix
