@@ -1,0 +1,1 @@
+"""The kit that the local Codex adapters are built from: standard library only, and next to no imports."""

@@ -1,0 +1,101 @@
+"""What a path names: absolute or not, its resolved form, and whether it lies inside a project root.
+
+``os`` costs more to import than the checks take, so on POSIX the usual case, a path without links, is
+decided by the system calls alone.
+"""
+
+import sys
+
+if sys.platform == "win32":
+    import nt as system
+else:
+    import posix as system
+
+_KIND = 0o170000
+_LINK = 0o120000
+_DIRECTORY = 0o040000
+
+
+def is_absolute(path: str) -> bool:
+    """Whether the path starts at a root of the file system and holds no NUL."""
+    if sys.platform == "win32":
+        from ntpath import splitdrive  # only here is it needed
+
+        drive, rest = splitdrive(path)
+        return bool(drive) and rest[:1] in {"\\", "/"} and "\0" not in path
+    return path.startswith("/") and "\0" not in path
+
+
+def is_directory(path: str) -> bool:
+    """Whether the path leads to a directory, links followed.
+
+    Raises:
+        OSError: if it cannot be looked up.
+        ValueError: if the file system cannot hold such a name.
+    """
+    return system.stat(path).st_mode & _KIND == _DIRECTORY
+
+
+def resolved(path: str) -> str:
+    """The path with every link, ``.`` and ``..`` followed, what does not exist kept as written.
+
+    Raises:
+        OSError: if a link cannot be followed.
+        ValueError: if the file system cannot hold such a name.
+    """
+    if sys.platform != "win32" and _is_plain(path):
+        return path
+    import os.path  # costly, and rarely needed
+
+    return os.path.realpath(path)
+
+
+def is_inside(path: str, root: str) -> bool:
+    """Whether the path is the directory ``root`` or lies beneath it, by the identity of each directory above.
+
+    Identity, not spelling: another case or normal form of the root's name changes nothing (A-97).
+
+    Raises:
+        OSError: if the root itself cannot be looked up.
+        ValueError: if the file system cannot hold such a name.
+    """
+    place = system.stat(root)
+    above = path
+    while True:
+        try:
+            found = system.stat(above)
+        except OSError:  # what does not exist is judged by the directory it would be in
+            found = None
+        if found is not None and (found.st_dev, found.st_ino) == (place.st_dev, place.st_ino):
+            return True
+        parent = _parent(above)
+        if parent == above:
+            return False
+        above = parent
+
+
+def _is_plain(path: str) -> bool:
+    """Whether the path is written in its resolved form already: no link, no ``.``, no doubled slash."""
+    if path == "/":
+        return True
+    parts = path.split("/")
+    if parts[0] or any(part in {"", ".", ".."} for part in parts[1:]):
+        return False
+    for count in range(2, len(parts) + 1):
+        try:
+            mode = system.lstat("/".join(parts[:count])).st_mode
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        if mode & _KIND == _LINK:
+            return False
+    return True
+
+
+def _parent(path: str) -> str:
+    if sys.platform == "win32":
+        from ntpath import dirname  # only here is it needed
+
+        return dirname(path)
+    return path[: path.rstrip("/").rfind("/")] or "/"
