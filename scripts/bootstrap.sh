@@ -15,7 +15,9 @@ ready() { [ -e ".venv/.ready-$1" ] && [ ! pyproject.toml -nt ".venv/.ready-$1" ]
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; }
 
 # A moved checkout or a removed interpreter leaves programs behind that no longer start.
-works() { .venv/bin/python -m pip --version >/dev/null 2>&1 && [ "$(cat .venv/.root 2>/dev/null)" = "$PWD" ]; }
+works() {
+    .venv/bin/python -c 'import pip' 2>/dev/null && [ "$(cat .venv/.root 2>/dev/null || pwd -P)" = "$(pwd -P)" ]
+}
 
 find_python() {
     for candidate in python3 python3.14 python3.13 python3.12 python3.11; do
@@ -51,7 +53,7 @@ if ! works; then
     ensure_venv "$python"
     say "Creating the environment in .venv."
     "$python" -m venv --clear .venv >&2
-    pwd >.venv/.root
+    pwd -P >.venv/.root
 fi
 say "Installing what WebCodex needs into .venv; the first time takes a minute or two."
 .venv/bin/python -m pip install -q -e "$what" >&2

@@ -127,7 +127,11 @@ def cited(folder: Path = ROOT / "tests") -> Citations:
     problems: list[str] = []
     for path in sorted(folder.rglob("test_*.py")):
         name = path.relative_to(folder.parent).as_posix()
-        tree = ast.parse(path.read_bytes(), filename=name)
+        try:
+            tree = ast.parse(path.read_bytes(), filename=name)
+        except SyntaxError as error:
+            problems.append(f"{name}:{error.lineno}: not Python")
+            continue
         unproving = {call for test in _tests(tree) if _is_set_aside(test) for call in _calls(test)}
         for call in _calls(tree):
             for argument in call.args:
