@@ -61,7 +61,9 @@ def decode(data: bytes) -> object:
     start = len(text) - len(text.lstrip(_BLANK))
     try:
         value, end = _scan(text, start)
-    except StopIteration:
+    except (StopIteration, SystemError):
+        # Before Python 3.12 the accelerator looks for its error type in an imported ``json.decoder`` and
+        # fails with SystemError where there is none.
         raise ValueError("not a JSON document") from None
     except RecursionError:
         raise ValueError("a JSON document nested too deeply") from None
