@@ -56,6 +56,6 @@ if ! works; then
     pwd -P >.venv/.root
 fi
 say "Installing what WebCodex needs into .venv; the first time takes a minute or two."
-.venv/bin/python -m pip install -q -e "$what" >&2
+.venv/bin/python -m pip install -qq -e "$what" >&2
 touch .venv/.ready-runtime
 [ "$want" = runtime ] || touch .venv/.ready-dev
