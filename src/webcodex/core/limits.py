@@ -1,0 +1,34 @@
+"""Holds every bound once, with its unit and the requirement it comes from."""
+
+from typing import Final
+
+HTTP_BODY_BYTES: Final = 4 * 1024 * 1024  # M-01
+JSON_DEPTH: Final = 64  # M-24a, nesting the parser accepts
+JSON_INT: Final = 2**53 - 1  # M-24a
+STORE_LOCK_WAIT_S: Final = 3.0  # O-15
+STORE_QUEUE: Final = 1024  # writes waiting for the writer thread
+STORE_GROUP: Final = 256  # writes that share one commit
+READY_WAIT_S: Final = 2.0  # M-59
+DISPATCH_S: Final = 150.0  # M-28
+HANDLER_S: Final = 140.0  # M-28
+
+PROJECT_BYTES: Final = 1024  # O-01
+INSTRUCTION_CHARS: Final = 4000  # S-03
+TITLE_CHARS: Final = 4000  # S-02
+LIST_TITLE_CHARS: Final = 240  # S-03
+SESSION_EVENTS: Final = 2000  # S-13
+RESPONSE_EVENTS: Final = 200  # S-03
+EVENT_PATHS: Final = 201  # S-12
+EVENT_PATH_BYTES: Final = 512  # S-12
+INPUT_SUMMARY_CHARS: Final = 240  # S-12
+
+OBSERVATIONS_PER_SESSION: Final = 256  # O-10
+OBSERVATIONS_TOTAL: Final = 65_536  # O-10
+
+RUNNER_CALL_S: Final = 30.0  # R-50
+WORKSPACE_S: Final = 8.0  # H-07
+RUNNER_OPEN_REQUESTS: Final = 256  # R-41
+
+USERS_LISTED: Final = 1000
+TOKENS_LISTED: Final = 200  # M-52
+TOKEN_TOUCH_S: Final = 60  # C-08

@@ -1,0 +1,55 @@
+"""Fixes the sentence and the recovery word of every error kind (M-15, M-16, O-18); none repeats input."""
+
+from typing import Final
+
+_FIX: Final = "fix_input"
+_RETRY: Final = "retry_same"
+_OBSERVE: Final = "reobserve"
+_WAIT: Final = "wait"
+_USER: Final = "user_action"
+_RECONCILE: Final = "reconcile"
+
+WORDS: Final[dict[str, tuple[str, str]]] = {
+    "invalid_arguments": ("An argument has a value outside its bounds; see the tool's schema", _FIX),
+    "invalid_session_id": ("That is not a Workflow Session id; use one from list_sessions", _FIX),
+    "unknown_session_id": ("No such Workflow Session; use list_sessions to find one", _FIX),
+    "unknown_session_ref": ("No such session_ref for this credential; use the canonical session_id", _FIX),
+    "invalid_resume_session_id": (
+        "That Workflow Session cannot be resumed; leave session_id out to start a new one",
+        _FIX,
+    ),
+    "session_authority_denied": ("That Workflow Session belongs to another authority group", _FIX),
+    "session_project_mismatch": ("The Project is not the one of that Workflow Session", _FIX),
+    "session_closed": ("Session is closed; continue in a new one", _USER),
+    "session_guard_denied": ("The Session's mode or guards deny this call", _USER),
+    "unknown_project": ("No such Project; use list_projects to find one", _FIX),
+    "ambiguous_project": ("Several Projects match; use the canonical id", _FIX),
+    "invalid_project": ("Name the Project by its canonical id or project_ref", _FIX),
+    "invalid_client_id": ("That is not a Runner's client_id", _FIX),
+    "invalid_coding_instruction": ("The instruction must hold 1 to 4,000 characters", _FIX),
+    "agent_capability_unavailable": ("That is not served here", _FIX),
+    "runner_unavailable": ("The Project's Runner is not connected; start it, then try again", _WAIT),
+    "runner_timeout": ("The Runner did not answer in time; the same call is safe", _RETRY),
+    "runner_outcome_unknown": ("The Runner's answer was lost; read the state before going on", _RECONCILE),
+    "project_root_replaced": ("The Project's directory was replaced; register it again on its Runner", _USER),
+    "store_unavailable": ("The Server's database did not answer; nothing was written, try again", _RETRY),
+    "store_outcome_unknown": (
+        "The database did not confirm the write; read the state before going on",
+        _RECONCILE,
+    ),
+    "internal_error": ("The Server failed inside; read the state before trying again", _RECONCILE),
+    "invalid_external_observation": (
+        "The report has a value outside its bounds; see the tool's schema",
+        _FIX,
+    ),
+    "external_observation_conflict": (
+        "Another report is stored under this identity; it stays as it is",
+        _FIX,
+    ),
+    "external_observation_capacity": ("No more reports fit; none was removed", _USER),
+    "external_observation_storage_uncertain": (
+        "The report may or may not be stored; send the same report again, never repeat the reported work",
+        _RETRY,
+    ),
+    "external_observation_store_unavailable": ("The report store did not answer; try again", _OBSERVE),
+}

@@ -1,0 +1,242 @@
+"""Holds the table of all tools and the one road to invoke them (C-22 rows 6 to 13)."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Any, Final
+
+from webcodex.core import access, ledger
+from webcodex.core.json_value import JsonObject
+from webcodex.storage.database import OutcomeUnknown, StoreUnavailable
+from webcodex.tools import (
+    arguments,
+    errors,
+    gateway_tools,
+    handoff_tools,
+    observation_tools,
+    project_tools,
+    recording,
+    session_tools,
+)
+from webcodex.tools.contract import (
+    Audience,
+    BadArguments,
+    Call,
+    Done,
+    MissingScope,
+    Target,
+    Tool,
+    ToolError,
+    UnknownTool,
+    Work,
+)
+from webcodex.tools.ports import (
+    RunnerOutcomeUnknown,
+    RunnerRefused,
+    RunnerTimeout,
+    RunnerUnavailable,
+    Services,
+)
+
+log = logging.getLogger(__name__)
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    *session_tools.TOOLS,
+    *project_tools.TOOLS,
+    *handoff_tools.TOOLS,
+    *observation_tools.TOOLS,
+    gateway_tools.GATEWAY,
+)
+
+SHORT_SET: Final = (
+    "work_on_project",
+    "read_files",
+    "search_project_texts",
+    "edit_project_files",
+    "run_process",
+    "read_workspace_changes",
+    "observe_jobs",
+    "list_jobs",
+    "stop_job",
+    "read_session_handoff",
+    "list_projects",
+    "read_tool_manifest",
+)  # M-31
+
+RETIRED: Final = {
+    "session_summary": "read_session_summary",
+    "runtime_status": "get_runtime_status",
+    "tool_manifest": "read_tool_manifest",
+    "show_changes": "read_workspace_changes",
+    "git_status": "get_git_status",
+    "apply_text_edits": "edit_project_files",
+    "coding_agent_start": "start_coding_agent",
+    "coding_agent_observe": "observe_coding_agent",
+    "coding_agent_cancel": "cancel_coding_agent",
+    "memory_search": "search_memory",
+    "memory_read": "read_memory",
+    "memory_set": "set_memory",
+    "memory_delete": "delete_memory",
+    "skill_list": "list_skills",
+    "skill_read_file": "read_skill_file",
+}  # M-17
+
+
+def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
+    table: dict[str, Tool] = {}
+    for tool in tools:
+        for name in (tool.name, *tool.aliases):
+            if name in table:
+                raise ValueError(f"two tools are named {name}")
+            table[name] = tool
+    return table
+
+
+_BY_NAME: Final = _by_name(TOOLS)
+
+
+def find(name: str, audience: Audience) -> Tool:
+    """Returns the tool of that name or older name on this road.
+
+    Raises:
+        UnknownTool: none is served there; the text names the new name of a retired one (M-17).
+
+    """
+    tool = _BY_NAME.get(name)
+    if tool is not None and tool.is_seen_by(audience):
+        return tool
+    newer = RETIRED.get(name)
+    raise UnknownTool("Unknown tool" if newer is None else f"Unknown tool. Use {newer}.")
+
+
+def listed(caller: access.Caller) -> list[Tool]:
+    """Returns the model-visible tools in the caller's scopes: short set, rest by name, gateway (M-31)."""
+    shown = [tool for tool in TOOLS if tool.audience is Audience.MODEL]
+    allowed = [tool for tool in shown if access.first_missing(caller, tool.scopes) is None]
+    return sorted(allowed, key=_place)
+
+
+def _place(tool: Tool) -> tuple[int, int, str]:
+    if tool is gateway_tools.GATEWAY:
+        return 2, 0, tool.name
+    if tool.name in SHORT_SET:
+        return 0, SHORT_SET.index(tool.name), tool.name
+    return 1, 0, tool.name
+
+
+async def invoke(services: Services, call: Call) -> JsonObject:
+    """Returns the ToolResult of one call: ``{success, output, error}`` (M-14).
+
+    Raises:
+        Refused: the call was refused before the tool ran.
+
+    """
+    tool = find(call.name, call.audience)
+    if tool is gateway_tools.GATEWAY:
+        tool, call = _through_gateway(call)
+    _check_scopes(tool, call)
+    read = arguments.read(tool, call.arguments)
+    try:
+        output = await _perform(services, tool, call, read)
+    except ToolError as error:
+        return _failure(error)
+    except Exception as error:  # noqa: BLE001 - the outermost boundary of a call: a fault of ours stays here
+        log.error(
+            "action=call_failed tool=%s error=%s at=%s", tool.name, type(error).__name__, _place_of(error)
+        )
+        return _failure(_internal_error(tool))
+    return {"success": True, "output": output, "error": None}
+
+
+def _through_gateway(call: Call) -> tuple[Tool, Call]:
+    outer = arguments.read(gateway_tools.GATEWAY, call.arguments).params
+    if not isinstance(outer, gateway_tools.GatewayParams):
+        raise BadArguments("Wrong value of argument: tool")
+    if outer.tool == gateway_tools.GATEWAY.name:
+        raise BadArguments("call_runtime_tool cannot target itself")
+    target = find(outer.tool, Audience.MODEL)
+    return target, replace(call, name=target.name, arguments=outer.arguments)
+
+
+def _check_scopes(tool: Tool, call: Call) -> None:
+    scopes = tool.scopes
+    if call.recorder is not None:
+        scopes = (*scopes, access.Scope.SESSION_COLLABORATE)
+    missing = access.first_missing(call.caller, scopes)
+    if missing is not None:
+        raise MissingScope(missing)
+
+
+async def _perform(services: Services, tool: Tool, call: Call, read: arguments.Read) -> JsonObject:
+    try:
+        if recording.is_recorded(tool, call):
+            return await _perform_recorded(services, tool, call, read)
+        checked = await services.database.read(lambda tx: recording.check(tx, tool, call, read))
+        if checked.refusal is not None:
+            raise checked.refusal
+        output = (await _handle(services, tool, call, checked.target, read.params)).output
+    except StoreUnavailable:
+        raise tool.store_failure() from None
+    except OutcomeUnknown:
+        raise ToolError("store_outcome_unknown", state_changed=None) from None
+    return output if call.recorder is None else {**output, "session_recorded": False}
+
+
+async def _perform_recorded(services: Services, tool: Tool, call: Call, read: arguments.Read) -> JsonObject:
+    opened = await services.database.write(lambda tx: recording.open_call(tx, services, tool, call, read))
+    facts: JsonObject = {"error_kind": "internal_error"}
+    outcome = ledger.Outcome.FAILED
+    written: dict[str, str] = {}
+    try:
+        if opened.refusal is not None:
+            raise opened.refusal
+        done = await _handle(services, tool, call, opened.target, read.params)
+        facts, outcome = done.facts, ledger.Outcome.SUCCEEDED
+    except ToolError as error:
+        facts = {"error_kind": error.error_kind}
+        raise
+    finally:
+        closed = recording.Closed(outcome=outcome, facts=facts)
+        close = services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
+        written = await asyncio.shield(close)
+    if opened.recorder_id is None:
+        return done.output
+    return {**done.output, "session_recorded": True, "session_event_id": written.get(opened.recorder_id)}
+
+
+async def _handle(services: Services, tool: Tool, call: Call, target: Target, params: Any) -> Done:
+    work = Work(services=services, caller=call.caller, target=target, profile=call.profile)
+    try:
+        return await tool.handler(work, params)
+    except RunnerUnavailable:
+        raise ToolError("runner_unavailable") from None
+    except RunnerTimeout:
+        raise ToolError("runner_timeout") from None
+    except RunnerOutcomeUnknown:
+        raise ToolError("runner_outcome_unknown", state_changed=None) from None
+    except RunnerRefused as refused:
+        kind = refused.code if refused.code in errors.WORDS else "runner_unavailable"
+        raise ToolError(kind) from None
+
+
+def _internal_error(tool: Tool) -> ToolError:
+    if tool.annotations.read_only:
+        return ToolError("internal_error", execution_state="completed")
+    return ToolError("internal_error", state_changed=None, execution_state="outcome_unknown")
+
+
+def _place_of(error: BaseException) -> str:
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return "unknown" if frame is None else f"{frame.tb_frame.f_code.co_name}:{frame.tb_lineno}"
+
+
+def _failure(error: ToolError) -> JsonObject:
+    output: JsonObject = {
+        "error_kind": error.error_kind,
+        "state_changed": error.state_changed,
+        "recovery_kind": error.recovery_kind,
+        **error.extra,
+    }
+    return {"success": False, "output": output, "error": error.sentence}

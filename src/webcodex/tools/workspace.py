@@ -1,0 +1,66 @@
+"""Asks a Project's Runner for the Git facts of its workspace, within the handoff's own deadline (H-07)."""
+
+import asyncio
+
+from webcodex.core import access, handoff_facts, limits
+from webcodex.core.handoff_facts import Git, Missing, Workspace, WorkspaceFacts
+from webcodex.core.json_value import Json, JsonObject
+from webcodex.storage.projects import Project
+from webcodex.tools import ports
+
+
+async def read(services: ports.Services, caller: access.Caller, project: Project | None) -> WorkspaceFacts:
+    """Returns the Git facts, or that there are none: no Project, Runner away, too late, facts missing."""
+    if project is None:
+        return Missing.WORKSPACE
+    try:
+        async with asyncio.timeout(limits.WORKSPACE_S):
+            answer = await services.runners.call(
+                project,
+                "git_status",
+                {},
+                budget_s=limits.WORKSPACE_S,
+                requested_by=access.requested_by(caller),
+            )
+    except (ports.RunnerError, TimeoutError):
+        return Missing.WORKSPACE
+    return facts(answer)
+
+
+def facts(answer: JsonObject) -> WorkspaceFacts:
+    """Returns what a Runner's answer proves; without a clean state and a conflict count that is nothing."""
+    if answer.get("available") is not True:
+        is_plain = answer.get("reason_code") == "non_git_project"
+        return Workspace.NON_GIT if is_plain else Missing.WORKSPACE
+    dirty, conflicted = answer.get("dirty"), answer.get("conflicted")
+    if not isinstance(dirty, bool) or not isinstance(conflicted, bool):
+        return Missing.WORKSPACE
+    return Git(
+        branch=_text(answer.get("branch")),
+        head=_text(answer.get("head")),
+        dirty=dirty,
+        conflicted=conflicted,
+        ahead=_count(answer.get("ahead")),
+        behind=_count(answer.get("behind")),
+    )
+
+
+def shown(workspace: handoff_facts.WorkspaceFacts) -> JsonObject:
+    """Returns the workspace part of ``work_on_project`` (S-60)."""
+    if isinstance(workspace, Git):
+        return {
+            "status": "available",
+            "branch": workspace.branch,
+            "head": workspace.head,
+            "dirty": workspace.dirty,
+        }
+    status = "available" if workspace is Workspace.NON_GIT else "unavailable"
+    return {"status": status, "branch": None, "head": None, "dirty": None}
+
+
+def _text(value: Json) -> str | None:
+    return value if isinstance(value, str) else None
+
+
+def _count(value: Json) -> int | None:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else None
