@@ -34,12 +34,13 @@ find_python() {
 ensure_venv() {
     "$1" -c 'import ensurepip, venv' 2>/dev/null && return
     if ! command -v apt-get >/dev/null; then
-        refuse "$1 lacks its venv or ensurepip module. Install it with your system's packages and run this again."
+        refuse "$1 lacks its venv or ensurepip module. Install both with your system's packages and try again."
     elif [ "$(id -u)" -ne 0 ]; then
         refuse "$1 cannot create environments yet. Run: sudo apt-get install $1-venv"
     fi
     say "Installing $1-venv."
-    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$1-venv"; } >&2
+    { apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y "$1-venv"; } >&2 ||
+        refuse "That failed. Run: apt-get install $1-venv"
 }
 
 ready "$want" && works && exit 0

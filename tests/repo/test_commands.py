@@ -149,6 +149,35 @@ def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
     assert not (machine.folder / ".venv").exists()
 
 
+@pytest.mark.parametrize(
+    ("failing", "begun", "said"),
+    [
+        ("nothing", ["bootstrap", "test", "demo", "check"], ""),
+        ("bootstrap", ["bootstrap"], "FAILED: environment (exit code 3)\n"),
+        ("test", ["bootstrap", "test"], "FAILED: test (exit code 3)\n"),
+        ("demo", ["bootstrap", "test", "demo"], "FAILED: demo (exit code 3)\n"),
+        ("check", ["bootstrap", "test", "demo", "check"], "FAILED: check (exit code 3)\n"),
+    ],
+)
+def test_ci_stops_at_the_first_step_that_fails_and_names_it(
+    failing: str, begun: list[str], said: str, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    for name, step in (("scripts/bootstrap.sh", "bootstrap"), ("programs/make", "$1")):
+        program = tmp_path / name
+        program.parent.mkdir()
+        program.write_text(
+            f'#!/bin/sh\necho "{step}" >>"$LOG"\n[ "{step}" != "$FAILING" ] || exit 3\n', "utf-8"
+        )
+        program.chmod(0o755)
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(tree.ROOT / ".ci" / "run", tmp_path / ".ci")
+    path = f"{tmp_path / 'programs'}{os.pathsep}{os.environ['PATH']}"
+    ended = finished([".ci/run"], tmp_path, {"PATH": path, "LOG": str(log), "FAILING": failing})
+    assert (ended.returncode, ended.stderr) == (1 if said else 0, said)
+    assert log.read_text(encoding="utf-8").split() == begun
+
+
 @pytest.mark.parametrize("script", ["scripts/bootstrap.sh", ".ci/run", "scripts/check"])
 def test_script_can_be_started(script: str) -> None:
     assert os.access(tree.ROOT / script, os.X_OK)
