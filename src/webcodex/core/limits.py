@@ -6,6 +6,7 @@ HTTP_BODY_BYTES: Final = 4 * 1024 * 1024  # M-01
 JSON_DEPTH: Final = 64  # M-24a, nesting the parser accepts
 JSON_INT: Final = 2**53 - 1  # M-24a
 STORE_LOCK_WAIT_S: Final = 3.0  # O-15
+STORE_READ_WAIT_S: Final = 0.25  # a reader of the write-ahead log waits for nobody
 STORE_QUEUE: Final = 1024  # writes waiting for the writer thread
 STORE_GROUP: Final = 256  # writes that share one commit
 READY_WAIT_S: Final = 2.0  # M-59

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from webcodex.core import limits
 from webcodex.storage import schema
 from webcodex.storage.database import Transaction
+from webcodex.storage.statements import Prepared, Row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,13 +45,9 @@ class Token:
 
 _users: Final = schema.users
 _tokens: Final = schema.tokens
-_BY_HASH: Final = (
-    select(_tokens, _users)
-    .join(_users, _users.c.user_id == _tokens.c.user_id)
-    .where(_tokens.c.token_hash == bindparam("token_hash"))
-)
-_BY_NAME: Final = select(_users).where(_users.c.username == bindparam("username"))
-_BY_ID: Final = select(_users).where(_users.c.user_id == bindparam("user_id"))
+_BY_HASH: Final = Prepared(select(_tokens).where(_tokens.c.token_hash == bindparam("token_hash")))
+_BY_NAME: Final = Prepared(select(_users).where(_users.c.username == bindparam("username")))
+_BY_ID: Final = Prepared(select(_users).where(_users.c.user_id == bindparam("user_id")))
 
 
 def add_user(tx: Transaction, user: User) -> bool:
@@ -88,7 +85,8 @@ def add_token(tx: Transaction, token: Token) -> None:
 def token_of_hash(tx: Transaction, token_hash: str) -> tuple[Token, User] | None:
     """Returns the token with that hash and its user, whatever their state, or none."""
     row = tx.one(_BY_HASH, {"token_hash": token_hash})
-    return None if row is None else (_token(row), _user(row))
+    owner = None if row is None else user(tx, row.user_id)
+    return None if row is None or owner is None else (_token(row), owner)
 
 
 def tokens(tx: Transaction, user_id: str, kinds: tuple[str, ...]) -> list[Token]:
@@ -140,32 +138,30 @@ def _fields(record: User | Token) -> dict[str, object]:
     return {name: getattr(record, name) for name in record.__slots__}
 
 
-def _user(row: Row[Any]) -> User:
-    cells = row._mapping  # noqa: SLF001 - the public name of SQLAlchemy's mapping view
+def _user(row: Row) -> User:
     return User(
-        user_id=cells[_users.c.user_id],
-        username=cells[_users.c.username],
-        display_name=cells[_users.c.display_name],
-        role=cells[_users.c.role],
-        disabled_at=cells[_users.c.disabled_at],
-        created_at=cells[_users.c.created_at],
-        updated_at=cells[_users.c.updated_at],
+        user_id=row.user_id,
+        username=row.username,
+        display_name=row.display_name,
+        role=row.role,
+        disabled_at=row.disabled_at,
+        created_at=row.created_at,
+        updated_at=row.updated_at,
     )
 
 
-def _token(row: Row[Any]) -> Token:
-    cells = row._mapping  # noqa: SLF001 - the public name of SQLAlchemy's mapping view
+def _token(row: Row) -> Token:
     return Token(
-        token_id=cells[_tokens.c.token_id],
-        user_id=cells[_tokens.c.user_id],
-        kind=cells[_tokens.c.kind],
-        name=cells[_tokens.c.name],
-        token_hash=cells[_tokens.c.token_hash],
-        token_prefix=cells[_tokens.c.token_prefix],
-        scopes=tuple(json.loads(cells[_tokens.c.scopes])),
-        allowed_client_id=cells[_tokens.c.allowed_client_id],
-        created_at=cells[_tokens.c.created_at],
-        last_used_at=cells[_tokens.c.last_used_at],
-        revoked_at=cells[_tokens.c.revoked_at],
-        expires_at=cells[_tokens.c.expires_at],
+        token_id=row.token_id,
+        user_id=row.user_id,
+        kind=row.kind,
+        name=row.name,
+        token_hash=row.token_hash,
+        token_prefix=row.token_prefix,
+        scopes=tuple(json.loads(row.scopes)),
+        allowed_client_id=row.allowed_client_id,
+        created_at=row.created_at,
+        last_used_at=row.last_used_at,
+        revoked_at=row.revoked_at,
+        expires_at=row.expires_at,
     )

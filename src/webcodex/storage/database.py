@@ -6,13 +6,17 @@
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import Connection, Executable, Row
+from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
+
+from webcodex.storage import statements
+from webcodex.storage.statements import Prepared, Row
 
 Result = TypeVar("Result")
 Values = Mapping[str, object]
+_NONE: Final[Values] = {}
 
 
 class StoreError(Exception):
@@ -30,22 +34,31 @@ class OutcomeUnknown(StoreError):
 class Transaction:
     """What a transaction function may do; it never sees a connection and cannot await."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("_connection", "_driver", "_driver_error")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
+        self._driver: Any = connection.connection.dbapi_connection
+        self._driver_error: type[Exception] = connection.dialect.loaded_dbapi.Error
 
-    def one(self, statement: Executable, values: Values | None = None) -> Row[Any] | None:
+    def one(self, statement: Executable | Prepared, values: Values = _NONE) -> Row | None:
         """Returns the first row of ``statement``, or none."""
-        return self._connection.execute(statement, values or {}).first()
+        if isinstance(statement, Prepared):
+            rows = self._rows(statement, values)
+            return rows[0] if rows else None
+        return self._connection.execute(statement, values).first()
 
-    def all(self, statement: Executable, values: Values | None = None) -> Sequence[Row[Any]]:
+    def all(self, statement: Executable | Prepared, values: Values = _NONE) -> Sequence[Row]:
         """Returns every row of ``statement``; the statement bounds their number."""
-        return self._connection.execute(statement, values or {}).all()
+        if isinstance(statement, Prepared):
+            return self._rows(statement, values)
+        return self._connection.execute(statement, values).all()
 
-    def change(self, statement: Executable, values: Values | None = None) -> int:
+    def change(self, statement: Executable | Prepared, values: Values = _NONE) -> int:
         """Carries out ``statement`` and returns how many rows it changed."""
-        return self._connection.execute(statement, values or {}).rowcount
+        if isinstance(statement, Prepared):
+            return int(self._sent(statement.compiled(self._connection.dialect), values).rowcount)
+        return self._connection.execute(statement, values).rowcount
 
     def attempt(self, part: Callable[[], Result]) -> Result:
         """Returns what ``part`` returns; its failure leaves the rest of the transaction as it was (H-02).
@@ -59,6 +72,19 @@ class Transaction:
                 return part()
         except SQLAlchemyError as error:
             raise StoreUnavailable("a part of the store cannot be read") from error
+
+    def _rows(self, statement: Prepared, values: Values) -> list[Row]:
+        compiled = statement.compiled(self._connection.dialect)
+        cells = self._sent(compiled, values).fetchall()
+        if compiled.row is None:
+            raise TypeError("only a select has rows")
+        return [compiled.row(row) for row in cells]
+
+    def _sent(self, compiled: Any, values: Values) -> Any:
+        try:
+            return self._driver.execute(compiled.sql, statements.bound(compiled, values))
+        except self._driver_error as error:
+            raise StoreUnavailable("the database refused a statement") from error
 
 
 Work = Callable[[Transaction], Result]

@@ -1,32 +1,42 @@
 """Remembers external reports; a report and its identity are one row (O-09)."""
 
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import bindparam, func, insert, select, update
 
 from webcodex.core import limits
 from webcodex.core import observations as core_observations
 from webcodex.core.observations import Observation, Report
 from webcodex.storage import schema, sessions
 from webcodex.storage.database import Transaction
+from webcodex.storage.statements import Prepared, Row
 
 _table: Final = schema.external_observations
 _counters: Final = schema.counters
 TOTAL: Final = "external_observations"
-_BY_IDENTITY: Final = select(_table).where(
-    _table.c.session_id == bindparam("session_id"),
-    _table.c.adapter_id == bindparam("adapter_id"),
-    _table.c.event_id == bindparam("event_id"),
+_BY_IDENTITY: Final = Prepared(
+    select(_table).where(
+        _table.c.session_id == bindparam("session_id"),
+        _table.c.adapter_id == bindparam("adapter_id"),
+        _table.c.event_id == bindparam("event_id"),
+    )
 )
-_OF_SESSION: Final = (
+_OF_SESSION: Final = Prepared(
     select(_table)
     .where(_table.c.session_id == bindparam("session_id"), _table.c.project == bindparam("project"))
     .order_by(_table.c.recorded_at, _table.c.adapter_id, _table.c.event_id)
     .limit(limits.OBSERVATIONS_PER_SESSION)
 )
-_COUNT: Final = select(func.count()).select_from(_table).where(_table.c.session_id == bindparam("session_id"))
-_TOTAL: Final = select(_counters.c.value).where(_counters.c.name == TOTAL).with_for_update()
-_RAISE: Final = update(_counters).where(_counters.c.name == TOTAL).values(value=_counters.c.value + 1)
+_COUNT: Final = Prepared(
+    select(func.count().label("stored"))
+    .select_from(_table)
+    .where(_table.c.session_id == bindparam("session_id"))
+)
+_TOTAL: Final = Prepared(select(_counters.c.value).where(_counters.c.name == TOTAL).with_for_update())
+_ADD: Final = Prepared(insert(_table))
+_RAISE: Final = Prepared(
+    update(_counters).where(_counters.c.name == TOTAL).values(value=_counters.c.value + 1)
+)
 
 
 class Refused(Exception):
@@ -60,7 +70,7 @@ def record(tx: Transaction, report: Report, now: int) -> tuple[Observation, bool
     if refusal is not None:
         raise Refused(refusal)
     observation = Observation(report=report, recorded_at=now)
-    tx.change(insert(_table), _row(observation))
+    tx.change(_ADD, _row(observation))
     tx.change(_RAISE)
     return observation, True
 
@@ -102,7 +112,7 @@ def _row(observation: Observation) -> dict[str, object]:
     }
 
 
-def _observation(row: Row[Any]) -> Observation:
+def _observation(row: Row) -> Observation:
     report = Report(
         session_id=row.session_id,
         project=row.project,

@@ -4,11 +4,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Row, Select, bindparam, delete, insert, select
+from sqlalchemy import Select, and_, bindparam, delete, insert, select
 
 from webcodex.core import access, ids
 from webcodex.storage import references, schema
 from webcodex.storage.database import Transaction
+from webcodex.storage.statements import Prepared, Row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,6 +35,11 @@ _VISIBLE: Final = select(_projects).where(_projects.c.disabled.is_(False))
 _OWNED: Final = _VISIBLE.join(_runners, _runners.c.client_id == _projects.c.client_id).where(
     _runners.c.user_id == bindparam("user_id")
 )
+_IS_NAMED: Final = and_(
+    _projects.c.client_id == bindparam("client_id"), _projects.c.project_id == bindparam("project_id")
+)
+_FIND_ANY: Final = Prepared(_VISIBLE.where(_IS_NAMED))
+_FIND_OWNED: Final = Prepared(_OWNED.where(_IS_NAMED))
 _ORDER: Final = (_projects.c.client_id, _projects.c.project_id)
 LISTED: Final = 1000
 
@@ -49,13 +55,11 @@ def find(tx: Transaction, caller: access.Caller, canonical: str) -> Project | No
     parts = ids.parse_project(canonical)
     if parts is None:
         return None
-    statement, values = _seen_by(caller)
-    row = tx.one(
-        statement.where(
-            _projects.c.client_id == bindparam("client_id"), _projects.c.project_id == bindparam("project_id")
-        ),
-        {**values, "client_id": parts.client_id, "project_id": parts.project_id},
-    )
+    values = {"client_id": parts.client_id, "project_id": parts.project_id}
+    if caller.is_everyone:
+        row = tx.one(_FIND_ANY, values)
+    else:
+        row = tx.one(_FIND_OWNED, {**values, "user_id": caller.user_id})
     return None if row is None else _project(row)
 
 
@@ -111,7 +115,7 @@ def _seen_by(caller: access.Caller) -> tuple[Select[Any], dict[str, object]]:
     return (_VISIBLE, {}) if caller.is_everyone else (_OWNED, {"user_id": caller.user_id})
 
 
-def _project(row: Row[Any]) -> Project:
+def _project(row: Row) -> Project:
     return Project(
         client_id=row.client_id,
         project_id=row.project_id,

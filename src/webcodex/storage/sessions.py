@@ -2,9 +2,9 @@
 
 import json
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
-from sqlalchemy import Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, select, update
 
 from webcodex.core import ledger, limits
 from webcodex.core import sessions as core_sessions
@@ -12,16 +12,20 @@ from webcodex.core.json_value import JsonObject
 from webcodex.core.sessions import Session
 from webcodex.storage import references, schema
 from webcodex.storage.database import Transaction
+from webcodex.storage.statements import Prepared, Row
 
 _sessions: Final = schema.sessions
 _events: Final = schema.session_events
-_BY_ID: Final = select(_sessions).where(_sessions.c.session_id == bindparam("session_id"))
-_LOCKED: Final = _BY_ID.with_for_update()
-_BY_REF: Final = select(_sessions.c.session_id).where(
-    _sessions.c.authority == bindparam("authority"), _sessions.c.ref_number == bindparam("number")
+_OF_ID: Final = select(_sessions).where(_sessions.c.session_id == bindparam("session_id"))
+_BY_ID: Final = Prepared(_OF_ID)
+_LOCKED: Final = Prepared(_OF_ID.with_for_update())
+_BY_REF: Final = Prepared(
+    select(_sessions.c.session_id).where(
+        _sessions.c.authority == bindparam("authority"), _sessions.c.ref_number == bindparam("number")
+    )
 )
-_APPEND: Final = insert(_events)
-_ADVANCE: Final = (
+_APPEND: Final = Prepared(insert(_events))
+_ADVANCE: Final = Prepared(
     update(_sessions)
     .where(_sessions.c.session_id == bindparam("id"))
     .values(
@@ -31,10 +35,10 @@ _ADVANCE: Final = (
         meaningful_tool_calls=_sessions.c.meaningful_tool_calls + bindparam("calls"),
     )
 )
-_EVICT: Final = delete(_events).where(
-    _events.c.session_id == bindparam("id"), _events.c.sequence <= bindparam("through")
+_EVICT: Final = Prepared(
+    delete(_events).where(_events.c.session_id == bindparam("id"), _events.c.sequence <= bindparam("through"))
 )
-_NEWEST: Final = (
+_NEWEST: Final = Prepared(
     select(_events.c.sequence, _events.c.event)
     .where(_events.c.session_id == bindparam("session_id"))
     .order_by(_events.c.sequence.desc())
@@ -166,7 +170,7 @@ def _row(session: Session) -> dict[str, object]:
     }
 
 
-def _session(row: Row[Any]) -> Session:
+def _session(row: Row) -> Session:
     return Session(
         session_id=row.session_id,
         authority=row.authority,

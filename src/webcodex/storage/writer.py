@@ -6,6 +6,7 @@ A job's own exception undoes that job alone. A statement error that ends the who
 
 import asyncio
 import queue
+import sqlite3
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -134,8 +135,9 @@ class Writer:
 
 
 def _run_in_savepoint(connection: Connection, job: _Job) -> None:
+    driver: Any = connection.connection.dbapi_connection
     try:
-        connection.exec_driver_sql("SAVEPOINT job")
+        driver.execute("SAVEPOINT job")
         try:
             job.value = job.work(database.Transaction(connection))
         except SQLAlchemyError:
@@ -143,22 +145,17 @@ def _run_in_savepoint(connection: Connection, job: _Job) -> None:
         except Exception as error:  # noqa: BLE001 - whatever a job raises belongs to its caller
             job.error = error
         if job.error is not None:
-            if not _is_open(connection):
+            if not driver.in_transaction:
                 raise _GroupLost
-            connection.exec_driver_sql("ROLLBACK TO SAVEPOINT job")
-        connection.exec_driver_sql("RELEASE SAVEPOINT job")
-    except SQLAlchemyError:
+            driver.execute("ROLLBACK TO SAVEPOINT job")
+        driver.execute("RELEASE SAVEPOINT job")
+    except sqlite3.Error:
         raise _GroupLost from None
 
 
 def _refuse(jobs: Sequence[_Job], reason: str) -> None:
     for job in jobs:
         job.error = database.StoreUnavailable(reason)
-
-
-def _is_open(connection: Connection) -> bool:
-    raw = connection.connection.dbapi_connection
-    return bool(getattr(raw, "in_transaction", False))
 
 
 def _settle(group: Sequence[_Job]) -> None:

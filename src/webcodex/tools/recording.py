@@ -107,7 +107,6 @@ def close_call(
         "status": closed.outcome.value,
         "started_at": opened.started_at,
         "finished_at": now,
-        "duration_ms": max(0, now - opened.started_at) * 1000,
         **_flags(tool),
         **closed.facts,
     }
