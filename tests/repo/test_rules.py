@@ -36,6 +36,7 @@ def test_repository_keeps_the_rule(rule: str) -> None:
         ("limits", {"src/webcodex/core/a.py": "\n" * 400, "src/webcodex/a/b/c/d.py": DOCUMENTED}),
         ("imports", {"integrations/codex/hook.py": HOOK, "integrations/codex/adapter_kit/outbox.py": ""}),
         ("imports", {"integrations/codex/adapter_kit/files_windows.py": "import ctypes\n"}),
+        ("imports", {"integrations/codex/hook.py": "import _sha2\nimport _sha256\n"}),
         ("imports", {"src/webcodex/server/app.py": "import starlette\n"}),
         ("words", {"a.md": "see src/work/ and https://example.com/work/\n"}),
         ("changelog", {"CHANGELOG.md": CHANGELOG}),
