@@ -1,14 +1,14 @@
 """Tells from a request's credential who sent it (C-22 rows 3 and 4); never says why it does not know.
 
+Keeps no token between two requests: each looks its token up, so it sees every change (C-08).
+
 ``Unauthorized``      no, unknown, expired, revoked or disabled credential: 401 (M-05)
 ``WrongCredential``   a good credential of a kind this path does not take: 403 (M-06)
 """
 
 import asyncio
-import functools
 import hashlib
 import hmac
-import json
 import logging
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -16,7 +16,6 @@ from typing import Final
 from webcodex.core import access, limits
 from webcodex.core.access import Credential
 from webcodex.server.settings import RESERVED_PREFIXES, Settings
-from webcodex.server.token_lookup import Holder, TokenLookup
 from webcodex.storage import accounts
 from webcodex.storage.database import Database, StoreError
 
@@ -77,11 +76,8 @@ def is_taken(kind: Credential, path: str) -> bool:
 class Authentication:
     """Knows the credentials of one installation."""
 
-    def __init__(
-        self, settings: Settings, database: Database, lookup: TokenLookup, now: Callable[[], int]
-    ) -> None:
+    def __init__(self, settings: Settings, database: Database, now: Callable[[], int]) -> None:
         self._database = database
-        self._lookup = lookup
         self._now = now
         token = settings.token
         self._bootstrap_digest = None if token is None else hashlib.sha256(token.encode()).digest()
@@ -105,13 +101,13 @@ class Authentication:
             return self._local_dev
         token = _sent(headers)
         if token is not None:
-            return self._verified(token, path)
+            return await self._verified(token, path)
         if query_token is None or path != RUNNER_PATH:
             raise Unauthorized
         token = query_token.encode("utf-8", "replace")
         if _kind(token) is not Credential.RUNNER:
             raise Unauthorized
-        return self._verified(token, path)
+        return await self._verified(token, path)
 
     async def close(self) -> None:
         """Waits a little for the uses that are being noted, then gives them up."""
@@ -120,7 +116,7 @@ class Authentication:
         for note in self._notes.values():
             note.cancel()
 
-    def _verified(self, token: bytes, path: str) -> access.Caller:
+    async def _verified(self, token: bytes, path: str) -> access.Caller:
         if len(token) > _TOKEN_BYTES or token.startswith(_RESERVED):
             raise Unauthorized
         digest = hashlib.sha256(token)
@@ -129,18 +125,20 @@ class Authentication:
         ):
             return access.everyone(Credential.BOOTSTRAP)
         kind = _kind(token)
-        holder = None if kind is None else self._lookup.find(digest.hexdigest())
+        if kind is None:
+            raise Unauthorized
+        token_hash = digest.hexdigest()
+        found = await self._database.read(lambda tx: accounts.token_of_hash(tx, token_hash))
         now = self._now()
-        if kind is None or holder is None or holder.kind != kind.value or not holder.is_valid(now):
+        if found is None or found[0].kind != kind.value or not _may_be_used(*found, now):
             raise Unauthorized
         if not is_taken(kind, path):
             raise WrongCredential(SENTENCES[kind])
-        self._note_use(holder, now)
-        return _caller(holder)
+        self._note_use(found[0], now)
+        return _caller(*found)
 
-    def _note_use(self, holder: Holder, now: int) -> None:
-        used = holder.last_used_at
-        token_id = holder.token_id
+    def _note_use(self, token: accounts.Token, now: int) -> None:
+        used, token_id = token.last_used_at, token.token_id
         if token_id in self._notes or (used is not None and now - used < limits.TOKEN_TOUCH_S):
             return
         note = asyncio.get_running_loop().create_task(self._write_use(token_id, now))
@@ -168,14 +166,18 @@ def _kind(token: bytes) -> Credential | None:
     return next((kind for prefix, kind in _KINDS.items() if token.startswith(prefix)), None)
 
 
-@functools.lru_cache(maxsize=1024)
-def _caller(holder: Holder) -> access.Caller:
+def _may_be_used(token: accounts.Token, user: accounts.User, now: int) -> bool:
+    is_expired = token.expires_at is not None and token.expires_at <= now
+    return not is_expired and token.revoked_at is None and user.disabled_at is None
+
+
+def _caller(token: accounts.Token, user: accounts.User) -> access.Caller:
     return access.Caller(
-        credential=Credential(holder.kind),
-        user_id=holder.user_id,
-        username=holder.username,
-        role=access.Role(holder.role),
-        scopes=frozenset(json.loads(holder.scopes)),
-        client_id=holder.client_id,
-        authority=access.group_of_user(holder.user_id),
+        credential=Credential(token.kind),
+        user_id=user.user_id,
+        username=user.username,
+        role=access.Role(user.role),
+        scopes=frozenset(token.scopes),
+        client_id=token.allowed_client_id,
+        authority=access.group_of_user(user.user_id),
     )
