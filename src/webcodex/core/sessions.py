@@ -105,7 +105,7 @@ def advance(lifecycle: Lifecycle, event: Event) -> Lifecycle:
 
 
 def refuse(session: Session, demand: Demand) -> tuple[Refusal, str | None] | None:
-    """Returns the first reason to refuse a call and the guard that denied it: lifecycle, mode, guards (S-08)."""
+    """Returns the first reason to refuse a call, and its guard if one denied it (S-08)."""
     if not session.is_active and (demand.changes_session or demand.writes_files or demand.runs_programs):
         return Refusal.CLOSED, None
     if session.mode is Mode.READ_ONLY and (demand.writes_files or demand.runs_programs):

@@ -141,9 +141,8 @@ async def invoke(services: Services, call: Call) -> JsonObject:
     except ToolError as error:
         return _failure(error)
     except Exception as error:  # noqa: BLE001 - the outermost boundary of a call: a fault of ours stays here
-        log.error(
-            "action=call_failed tool=%s error=%s at=%s", tool.name, type(error).__name__, _place_of(error)
-        )
+        fault, place = type(error).__name__, _place_of(error)
+        log.exception("action=call_failed tool=%s error=%s at=%s", tool.name, fault, place, exc_info=False)
         return _failure(_internal_error(tool))
     return {"success": True, "output": output, "error": None}
 

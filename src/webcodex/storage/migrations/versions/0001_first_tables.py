@@ -11,18 +11,61 @@ depends_on = None
 
 def upgrade() -> None:
     """Applies the step."""
+    _accounts()
+    _runners()
+    _sessions()
+    _events()
+    _observations()
+
+
+def _accounts() -> None:
+    op.create_table(
+        "wc_users",
+        sa.Column("user_id", sa.String(), nullable=False),
+        sa.Column("username", sa.String(), nullable=False),
+        sa.Column("display_name", sa.String(), nullable=True),
+        sa.Column("role", sa.String(), nullable=False),
+        sa.Column("disabled_at", sa.BigInteger(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("updated_at", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("user_id"),
+        sa.UniqueConstraint("username"),
+    )
+    op.create_table(
+        "wc_tokens",
+        sa.Column("token_id", sa.String(), nullable=False),
+        sa.Column("user_id", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("token_hash", sa.String(), nullable=False),
+        sa.Column("token_prefix", sa.String(), nullable=False),
+        sa.Column("scopes", sa.Text(), nullable=False),
+        sa.Column("allowed_client_id", sa.String(), nullable=True),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
+        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
+        sa.Column("expires_at", sa.BigInteger(), nullable=True),
+        sa.ForeignKeyConstraint(
+            ["user_id"],
+            ["wc_users.user_id"],
+        ),
+        sa.PrimaryKeyConstraint("token_id"),
+        sa.UniqueConstraint("token_hash"),
+    )
+    with op.batch_alter_table("wc_tokens", schema=None) as batch_op:
+        batch_op.create_index(
+            batch_op.f("ix_wc_tokens_allowed_client_id"), ["allowed_client_id"], unique=False
+        )
+        batch_op.create_index(batch_op.f("ix_wc_tokens_user_id"), ["user_id"], unique=False)
+
+
+def _runners() -> None:
     op.create_table(
         "wc_authorities",
         sa.Column("authority", sa.String(), nullable=False),
         sa.Column("last_session_ref", sa.BigInteger(), nullable=False),
         sa.Column("last_project_ref", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("authority"),
-    )
-    op.create_table(
-        "wc_counters",
-        sa.Column("name", sa.String(), nullable=False),
-        sa.Column("value", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
         "wc_project_refs",
@@ -55,6 +98,9 @@ def upgrade() -> None:
         sa.Column("facts", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("client_id"),
     )
+
+
+def _sessions() -> None:
     op.create_table(
         "wc_sessions",
         sa.Column("session_id", sa.String(), nullable=False),
@@ -82,17 +128,28 @@ def upgrade() -> None:
             "wc_sessions_listed", ["authority", "project", "updated_at", "session_id"], unique=False
         )
 
+
+def _events() -> None:
     op.create_table(
-        "wc_users",
-        sa.Column("user_id", sa.String(), nullable=False),
-        sa.Column("username", sa.String(), nullable=False),
-        sa.Column("display_name", sa.String(), nullable=True),
-        sa.Column("role", sa.String(), nullable=False),
-        sa.Column("disabled_at", sa.BigInteger(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("updated_at", sa.BigInteger(), nullable=False),
-        sa.PrimaryKeyConstraint("user_id"),
-        sa.UniqueConstraint("username"),
+        "wc_session_events",
+        sa.Column("session_id", sa.String(), nullable=False),
+        sa.Column("sequence", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("event", sa.Text(), nullable=False),
+        sa.ForeignKeyConstraint(
+            ["session_id"],
+            ["wc_sessions.session_id"],
+        ),
+        sa.PrimaryKeyConstraint("session_id", "sequence"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _observations() -> None:
+    op.create_table(
+        "wc_counters",
+        sa.Column("name", sa.String(), nullable=False),
+        sa.Column("value", sa.BigInteger(), nullable=False),
+        sa.PrimaryKeyConstraint("name"),
     )
     op.create_table(
         "wc_external_observations",
@@ -110,43 +167,4 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("session_id", "adapter_id", "event_id"),
         sqlite_with_rowid=False,
     )
-    op.create_table(
-        "wc_session_events",
-        sa.Column("session_id", sa.String(), nullable=False),
-        sa.Column("sequence", sa.BigInteger(), autoincrement=False, nullable=False),
-        sa.Column("event", sa.Text(), nullable=False),
-        sa.ForeignKeyConstraint(
-            ["session_id"],
-            ["wc_sessions.session_id"],
-        ),
-        sa.PrimaryKeyConstraint("session_id", "sequence"),
-        sqlite_with_rowid=False,
-    )
-    op.create_table(
-        "wc_tokens",
-        sa.Column("token_id", sa.String(), nullable=False),
-        sa.Column("user_id", sa.String(), nullable=False),
-        sa.Column("kind", sa.String(), nullable=False),
-        sa.Column("name", sa.String(), nullable=False),
-        sa.Column("token_hash", sa.String(), nullable=False),
-        sa.Column("token_prefix", sa.String(), nullable=False),
-        sa.Column("scopes", sa.Text(), nullable=False),
-        sa.Column("allowed_client_id", sa.String(), nullable=True),
-        sa.Column("created_at", sa.BigInteger(), nullable=False),
-        sa.Column("last_used_at", sa.BigInteger(), nullable=True),
-        sa.Column("revoked_at", sa.BigInteger(), nullable=True),
-        sa.Column("expires_at", sa.BigInteger(), nullable=True),
-        sa.ForeignKeyConstraint(
-            ["user_id"],
-            ["wc_users.user_id"],
-        ),
-        sa.PrimaryKeyConstraint("token_id"),
-        sa.UniqueConstraint("token_hash"),
-    )
-    with op.batch_alter_table("wc_tokens", schema=None) as batch_op:
-        batch_op.create_index(
-            batch_op.f("ix_wc_tokens_allowed_client_id"), ["allowed_client_id"], unique=False
-        )
-        batch_op.create_index(batch_op.f("ix_wc_tokens_user_id"), ["user_id"], unique=False)
-
     op.execute("INSERT INTO wc_counters (name, value) VALUES ('external_observations', 0)")
