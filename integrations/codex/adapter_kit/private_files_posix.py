@@ -89,12 +89,9 @@ class Folder:
         """The content is durable under the absent ``name``; the caller holds ``.save`` (A-13).
 
         Raises:
-            OSError: if it is not certain; a temporary file may be left for the next holder of ``.save``.
+            OSError: if it is not certain; nothing half written is left.
         """
-        staged = f".pending-{posix.urandom(16).hex()}"
-        self._write_new(staged, content)
-        posix.rename(staged, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
-        posix.fsync(self._descriptor)
+        self._stage(f".pending-{posix.urandom(16).hex()}", name, content)
 
     def replace(self, name: str, content: bytes) -> None:
         """The content is durable under ``name`` in place of what was there (A-14).
@@ -102,14 +99,7 @@ class Folder:
         Raises:
             OSError: if it is not certain; the temporary file is removed and the original untouched (A-16).
         """
-        staged = f".recovery-{posix.urandom(16).hex()}"
-        try:
-            self._write_new(staged, content)
-            posix.rename(staged, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
-        except BaseException:
-            self._remove_if_there(staged)
-            raise
-        posix.fsync(self._descriptor)
+        self._stage(f".recovery-{posix.urandom(16).hex()}", name, content)
 
     def remove(self, name: str) -> None:
         """The name is free, durably.
@@ -118,6 +108,14 @@ class Folder:
             OSError: if it is not certain.
         """
         posix.unlink(name, dir_fd=self._descriptor)
+        posix.fsync(self._descriptor)
+
+    def sync(self) -> None:
+        """Every name in the folder is durable.
+
+        Raises:
+            OSError: if it is not certain.
+        """
         posix.fsync(self._descriptor)
 
     def remove_staged(self) -> None:
@@ -191,6 +189,15 @@ class Folder:
             return posix.open(name, _LOCK, dir_fd=self._descriptor)
         posix.utime(descriptor, (0, 0))
         return descriptor
+
+    def _stage(self, staged: str, name: str, content: bytes) -> None:
+        try:
+            self._write_new(staged, content)
+            posix.rename(staged, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+        except BaseException:
+            self._remove_if_there(staged)
+            raise
+        posix.fsync(self._descriptor)
 
     def _write_new(self, name: str, content: bytes) -> None:
         descriptor = posix.open(name, _CREATE, _FILE_MODE, dir_fd=self._descriptor)

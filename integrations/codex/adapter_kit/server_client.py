@@ -48,6 +48,10 @@ class Deadline:
         """Seconds left, never negative."""
         return max(0.0, self._ends - time.monotonic())
 
+    def within(self, seconds: float) -> "Deadline":
+        """A deadline ``seconds`` from now, or this one if it comes first."""
+        return Deadline(min(seconds, self.remaining()))
+
 
 def read_authorization(path: str) -> str:
     """The value for the Authorization header, as the operator stored it, blanks around it dropped (A-19).

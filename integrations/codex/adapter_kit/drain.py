@@ -1,0 +1,143 @@
+"""Sends what waits in the outbox, each report at most once per run (A-31, A-32).
+
+The caller holds ``.lock``. Intend, act, settle: the file is the intent, the request the act, and only an
+exact acknowledgement removes the file.
+"""
+
+from adapter_kit import json_text, limits, outbox, process, receipts, refusal, server_client, tally
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from adapter_kit import reports
+
+_PATH = "/api/tools/call"
+_TOOL = "record_external_observation"
+_SUCCESS = range(200, 300)
+_TOOL_FAILURE = 400
+
+
+class Drain:
+    """One pass over the outbox; ``refusals`` names the reports refused for good, with the Server's word.
+
+    ``left`` is what was in the outbox when it was last looked at and has not been delivered since; None if
+    the drain stopped before it had seen everything.
+    """
+
+    def __init__(
+        self,
+        box: outbox.Outbox,
+        counts: tally.Tally,
+        deadline: server_client.Deadline,
+        expired: "Callable[[], NoReturn]",
+    ) -> None:
+        self._box = box
+        self._counts = counts
+        self._deadline = deadline
+        self._expired = expired
+        self._rejected = box.set_aside()
+        self._authorization = ""
+        self._tried: set[str] = set()
+        self._gone: set[str] = set()
+        self.refusals: dict[str, str] = {}
+        self.left: list[str] | None = None
+
+    def deliver_own(self, name: str) -> bool:
+        """Whether the drain may go on, now that the run's own report was tried.
+
+        One that is gone was delivered by another run, or set aside (A-30).
+
+        Raises:
+            Refused: if the authorization file cannot be used.
+        """
+        if not self._box.folder.has(name):
+            if self._rejected is not None and self._rejected.has(name):
+                self._counts.stop("event_already_rejected")
+            return True
+        event = self._sendable(name)
+        return event is None or self._send(name, event, self._deadline)
+
+    def deliver_others(self, most: int, seconds: float) -> None:
+        """Every other report was tried in name order, within ``most`` requests and ``seconds``.
+
+        What came while the drain ran is looked for once more, within the same limits.
+
+        Raises:
+            Refused: if the authorization file cannot be used.
+        """
+        within = self._deadline.within(seconds)
+        names: list[str] = []
+        for _ in range(2):
+            names = self._box.names()
+            for name in names:
+                event = None if name in self._tried else self._sendable(name)
+                if event is None:
+                    continue
+                if most == 0 or within.remaining() == 0:
+                    self._counts.is_late = True
+                    return
+                most -= 1
+                if not self._send(name, event, within):
+                    return
+        self.left = [name for name in names if name not in self._gone]
+
+    def _sendable(self, name: str) -> "reports.Event | None":
+        """The report to send, or None if the file is gone, is skipped, or was set aside before (A-32)."""
+        self._tried.add(name)
+        try:
+            event = self._box.load(name)
+        except FileNotFoundError:
+            return None
+        except refusal.Refused as refused:
+            self._counts.meet(refused.reason)
+            return None
+        if self._rejected is not None and self._box.is_kept_in(self._rejected, name, event):
+            self._remove(name)
+            self._counts.rejected += 1
+            return None
+        return event
+
+    def _send(self, name: str, event: "reports.Event", deadline: server_client.Deadline) -> bool:
+        """Whether the drain may go on, now that this report was sent once and the answer settled."""
+        try:
+            status, answer = self._asked(event, deadline.within(limits.SEND_SECONDS))
+        except server_client.DeadlinePassed:
+            self._counts.is_late = True
+            return False
+        except server_client.TransportFailure:
+            return False
+        except server_client.Oversized as oversized:
+            if oversized.status in _SUCCESS:
+                self._counts.meet("oversized_response")
+            return oversized.status in _SUCCESS or oversized.status == _TOOL_FAILURE
+        if status in _SUCCESS:
+            self._settle(name, event, answer)
+            return True
+        if status == _TOOL_FAILURE:
+            kind = receipts.refusal_kind(answer)
+            if kind is not None:
+                self.refusals[name] = kind
+                self._counts.refused += 1
+        return status == _TOOL_FAILURE
+
+    def _asked(self, event: "reports.Event", deadline: server_client.Deadline) -> tuple[int, bytes]:
+        if not self._authorization:
+            self._authorization = server_client.read_authorization(self._box.config.authorization_file)
+        body = json_text.encode({"tool": _TOOL, "params": event})
+        with process.Watchdog(deadline.remaining(), self._expired):
+            return server_client.post(self._box.config.server_url, _PATH, self._authorization, body, deadline)
+
+    def _settle(self, name: str, event: "reports.Event", answer: bytes) -> None:
+        try:
+            receipts.require_acknowledged(answer, event)
+        except refusal.Refused as refused:
+            self._counts.meet(refused.reason)
+            return
+        self._remove(name)
+        self._counts.acknowledged += 1
+
+    def _remove(self, name: str) -> None:
+        self._box.folder.remove(name)
+        self._gone.add(name)

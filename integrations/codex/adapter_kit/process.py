@@ -1,0 +1,130 @@
+"""The process around one run: signals, the watchdog over the network, one answer and one exit status (A-03).
+
+The status is 0 or 1 and never 2, which a host may read as an instruction.
+"""
+
+import _signal  # type: ignore[import-not-found]  # the C module that ``signal`` wraps
+import _thread
+import sys
+
+if sys.platform == "win32":
+    import nt as system
+else:
+    import posix as system
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType, TracebackType
+    from typing import NoReturn
+
+_STDIN = 0
+_STDOUT = 1
+_STDERR = 2
+_NULL = "nul" if sys.platform == "win32" else "/dev/null"
+_PRIVATE_UMASK = 0o077
+_ENDING_SIGNALS = (
+    "SIGINT",
+    "SIGTERM",
+    "SIGHUP",
+    "SIGQUIT",
+    "SIGBREAK",
+    "SIGALRM",
+    "SIGVTALRM",
+    "SIGPROF",
+    "SIGUSR1",
+    "SIGUSR2",
+    "SIGXCPU",
+    "SIGPOLL",
+    "SIGPWR",
+    "SIGSTKFLT",
+)
+_last_word = _thread.allocate_lock()
+
+
+class Interrupted(BaseException):
+    """A signal asks the run to end; it ends visibly, with status 1."""
+
+
+def prepare() -> None:
+    """Signals that would end the process end the run instead, and new files are private."""
+    for name in _ENDING_SIGNALS:
+        number = getattr(_signal, name, None)
+        if number is not None and _signal.getsignal(number) != _signal.SIG_IGN:
+            _signal.signal(number, _interrupt)
+    system.umask(_PRIVATE_UMASK)
+    for descriptor in (_STDIN, _STDOUT, _STDERR):
+        if not _is_open(descriptor):  # its number must not be given to a private file
+            system.open(_NULL, system.O_RDWR)
+
+
+def _is_open(descriptor: int) -> bool:
+    try:
+        system.fstat(descriptor)
+    except OSError:
+        return False
+    return True
+
+
+def _interrupt(number: int, frame: "FrameType | None") -> None:
+    del number, frame
+    for name in _ENDING_SIGNALS:  # the run is ending already; a second signal adds nothing
+        if hasattr(_signal, name):
+            _signal.signal(getattr(_signal, name), _signal.SIG_IGN)
+    raise Interrupted
+
+
+def end(status: int, *, out: bytes = b"", err: bytes = b"") -> "NoReturn":
+    """The process has ended; of several callers the first is heard.
+
+    The interpreter's own tear-down is skipped: nothing is buffered, and it would cost as much as the run.
+    """
+    _last_word.acquire()
+    if not _written(_STDOUT, out) or not _written(_STDERR, err):
+        status = 1
+    system._exit(status)  # noqa: SLF001  # the public way out of a process without tear-down
+
+
+def _written(descriptor: int, text: bytes) -> bool:
+    try:
+        while text:
+            text = text[system.write(descriptor, text) :]
+    except OSError:
+        return False
+    return True
+
+
+class Watchdog:
+    """While its ``with`` block runs, ``expired`` is called in another thread once ``seconds`` are over.
+
+    It bounds what no socket time-out bounds: name resolution and a TLS handshake (A-20). ``expired`` must
+    end the process; the block then never continues.
+    """
+
+    def __init__(self, seconds: float, expired: "Callable[[], NoReturn]") -> None:
+        self._seconds = seconds
+        self._expired = expired
+        self._left = _thread.allocate_lock()
+        self._turn = _thread.allocate_lock()
+        self._is_armed = True
+
+    def __enter__(self) -> None:
+        self._left.acquire()
+        _thread.start_new_thread(self._watch, ())
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> None:
+        with self._turn:
+            self._is_armed = False
+        self._left.release()
+
+    def _watch(self) -> None:
+        if self._left.acquire(timeout=self._seconds):
+            return
+        with self._turn:
+            if self._is_armed:
+                self._expired()

@@ -1,0 +1,121 @@
+"""One report of a tool use: its identity, the file that keeps it, the checks of a stored one (A-25, A-26).
+
+A report is bound to the configuration it was made under; no other configuration can send it elsewhere.
+"""
+
+import sys
+
+from adapter_kit import config as configuration
+from adapter_kit import json_text, refusal
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Event = dict[str, str | None]
+
+_HASH_CHARS = "0123456789abcdef"
+_HASH_LENGTH = 64
+_TOOL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
+_TOOL_LENGTH_MAX = 64
+_EVENT_KEYS = {"project", "session_id", "adapter_id", "event_id", "observed_tool", "exit_code"}
+
+
+def _hash_module() -> "Any":
+    try:
+        return __import__("_sha2" if sys.version_info >= (3, 12) else "_sha256")
+    except ImportError:
+        import hashlib  # loads all of OpenSSL
+
+        return hashlib
+
+
+_sha256 = _hash_module().sha256
+
+
+def digest(content: bytes) -> str:
+    """The SHA-256 of the content, in lower case hex."""
+    return str(_sha256(content).hexdigest())
+
+
+def association(config: configuration.Config) -> str:
+    """What binds a report to its Server, Project, root, Session and conversation (A-26)."""
+    parts = (
+        config.server_url,
+        config.project,
+        config.project_root,
+        config.workflow_session_id,
+        config.local_session_id,
+    )
+    return digest(json_text.encode(parts))
+
+
+def event(config: configuration.Config, tool_use_id: str, tool: str) -> "Event":
+    """The report of one tool call of the configured conversation; its outcome is never known (A-24)."""
+    return {
+        "project": config.project,
+        "session_id": config.workflow_session_id,
+        "adapter_id": _adapter_id(config),
+        "event_id": digest(f"codex-tool\0{config.local_session_id}\0{tool_use_id}".encode()),
+        "observed_tool": tool,
+        "exit_code": None,
+    }
+
+
+def file_name(bound_to: str, event_id: str) -> str:
+    """The name under which a report with this association waits (A-26)."""
+    return digest((bound_to + event_id).encode()) + ".json"
+
+
+def is_file_name(name: str) -> bool:
+    """Whether a file of this name is a report, as far as the name tells (A-30)."""
+    return name.endswith(".json") and is_digest(name[:-5])
+
+
+def is_digest(value: object) -> bool:
+    """Whether the value is 64 lower case hex digits (O-01)."""
+    return isinstance(value, str) and len(value) == _HASH_LENGTH and not value.strip(_HASH_CHARS)
+
+
+def is_tool_name(value: object) -> bool:
+    """Whether the value may be reported as a tool name (O-01)."""
+    return isinstance(value, str) and 1 <= len(value) <= _TOOL_LENGTH_MAX and not value.strip(_TOOL_CHARS)
+
+
+def stored(bound_to: str, reported: "Event") -> bytes:
+    """What the outbox keeps of a report (A-26)."""
+    return json_text.encode({"association": bound_to, "event": reported})
+
+
+def checked(data: bytes, name: str, config: configuration.Config) -> "Event":
+    """The report that the file ``name`` holds, if it may be sent under this configuration (A-31).
+
+    Raises:
+        Refused: ``invalid_pending_file``, ``pending_association_mismatch``, ``invalid_pending_observation``.
+    """
+    try:
+        content = json_text.decode(data)
+    except ValueError:
+        raise refusal.Refused("invalid_pending_file") from None
+    if not isinstance(content, dict) or content.keys() != {"association", "event"}:
+        raise refusal.Refused("invalid_pending_file")
+    if content["association"] != association(config):
+        raise refusal.Refused("pending_association_mismatch")
+    found = content["event"]
+    if (
+        not isinstance(found, dict)
+        or found.keys() != _EVENT_KEYS
+        or found["project"] != config.project
+        or found["session_id"] != config.workflow_session_id
+        or found["adapter_id"] != _adapter_id(config)
+        or not is_digest(found["event_id"])
+        or not is_tool_name(found["observed_tool"])
+        or found["exit_code"] is not None
+        or name != file_name(content["association"], found["event_id"])
+    ):
+        raise refusal.Refused("invalid_pending_observation")
+    return found
+
+
+def _adapter_id(config: configuration.Config) -> str:
+    return digest(f"codex-session\0{config.local_session_id}".encode())

@@ -1,0 +1,25 @@
+#!/usr/bin/env python3
+"""Reports that the bound local conversation used a tool, to the WebCodex Session its operator chose (A-22).
+
+All the work is in ``adapter_kit``: a script is compiled anew at each start, a module only once.
+"""
+
+import sys
+
+
+def main() -> None:
+    """The process has ended with 0 or 1, never with 2 (A-03)."""
+    folder = __file__.replace("\\", "/").rpartition("/")[0]
+    if sys.path[:1] != [folder]:
+        sys.path.insert(0, folder)
+    from adapter_kit import observation_run
+
+    observation_run.run(sys.argv[1:], __file__)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except BaseException:  # noqa: BLE001  # an installation without its kit must not end in a traceback
+        sys.stderr.write('{"status":"incomplete","reason":"recording_unconfirmed_check_pending_state"}\n')
+        sys.exit(1)
