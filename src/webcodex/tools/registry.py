@@ -142,7 +142,8 @@ async def invoke(services: Services, call: Call) -> JsonObject:
         return _failure(error)
     except Exception as error:  # noqa: BLE001 - the outermost boundary of a call: a fault of ours stays here
         fault, place = type(error).__name__, _place_of(error)
-        log.exception("action=call_failed tool=%s error=%s at=%s", tool.name, fault, place, exc_info=False)
+        # The text of an exception may repeat input (M-02).
+        log.error("action=call_failed tool=%s error=%s at=%s", tool.name, fault, place)  # noqa: TRY400
         return _failure(_internal_error(tool))
     return {"success": True, "output": output, "error": None}
 
