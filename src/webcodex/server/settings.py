@@ -28,7 +28,7 @@ RESERVED_PREFIXES: Final = (
 _TOKEN: Final = re.compile(r"[!-~]{1,512}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 _CREDENTIAL_RULE: Final = "must be 1 to 512 visible ASCII characters without a reserved prefix"
-_PUBLIC_URL: Final = "http://localhost:8080"
+_LOCAL_URL: Final = ("http://localhost:8080", origins.Origin("http", origins.Authority("localhost", 8080)))
 _PROFILES: Final = {profile.value: profile for profile in Profile}
 _MOST_BUDGET_S: Final = 999_999
 _MOST_SYNC_WAIT_S: Final = 60
@@ -48,6 +48,7 @@ class Settings:
     data_dir: Path
     token: str | None = field(repr=False)
     public_url: str
+    public_origin: origins.Origin
     allowed_hosts: tuple[origins.Authority, ...]
     allowed_origins: tuple[origins.Origin, ...]
     auth_disabled: bool
@@ -75,14 +76,16 @@ def load(environment: Mapping[str, str]) -> Settings:
     host, port = read.value("WEBCODEX_ADDR", _host_and_port, ("127.0.0.1", 8080), "must be host:port")
     token = read.value("WEBCODEX_TOKEN", _token, None, _CREDENTIAL_RULE)
     asks_for_none = read.switch("WEBCODEX_AUTH_DISABLED", default=False)
+    public_url, public_origin = read.value(
+        "WEBCODEX_PUBLIC_URL", _web_origin, _LOCAL_URL, "must be an http or https origin without a path"
+    )
     settings = Settings(
         addr_host=host,
         addr_port=port,
         data_dir=read.value("WEBCODEX_DATA", _path, _default_data_dir(), "must be a path"),
         token=token,
-        public_url=read.value(
-            "WEBCODEX_PUBLIC_URL", _web_origin, _PUBLIC_URL, "must be an http or https origin"
-        ),
+        public_url=public_url,
+        public_origin=public_origin,
         allowed_hosts=read.many("WEBCODEX_ALLOWED_HOSTS", origins.authority, "must be hosts, by commas"),
         allowed_origins=read.many("WEBCODEX_ALLOWED_ORIGINS", origins.origin, "must be origins, by commas"),
         auth_disabled=token is None and asks_for_none and origins.is_loopback(host),
@@ -171,10 +174,10 @@ def _path(text: str) -> Path | None:
     return None if "\0" in text else Path(os.path.abspath(text))  # noqa: PTH100 - resolve() would follow links
 
 
-def _web_origin(text: str) -> str | None:
+def _web_origin(text: str) -> tuple[str, origins.Origin] | None:
     url = text.removesuffix("/")
     found = origins.origin(url)
-    return url if found is not None and found.scheme in {"http", "https"} else None
+    return None if found is None or found.scheme not in {"http", "https"} else (url, found)
 
 
 def _default_data_dir() -> Path:

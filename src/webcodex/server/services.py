@@ -1,0 +1,17 @@
+"""Builds the one record of everything that handlers may reach."""
+
+import secrets
+import time
+
+from webcodex.storage.database import Database
+from webcodex.tools.ports import Runners, Services
+
+
+def now() -> int:
+    """Returns the present time, Unix s."""
+    return int(time.time())
+
+
+def build(database: Database, runners: Runners) -> Services:
+    """Returns the services over ``database`` and ``runners``, with this machine's clock and entropy."""
+    return Services(database=database, runners=runners, now=now, entropy=secrets.token_bytes)
