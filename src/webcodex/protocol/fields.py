@@ -162,6 +162,10 @@ class Fields:
         """Returns a non-negative integer; None when it is null or absent."""
         return None if self._members.get(name) is None else self.integer(name)
 
+    def integer_or(self, name: str, default: int, *, least: int, most: int) -> int:
+        """Returns an integer from `least` to `most`; `default` when it is null or absent."""
+        return default if self._members.get(name) is None else self.integer(name, least=least, most=most)
+
     def boolean(self, name: str) -> bool:
         """Returns a JSON boolean."""
         value = self._members.get(name)

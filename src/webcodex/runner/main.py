@@ -1,0 +1,136 @@
+"""Starts the Runner: reads its configuration, holds its state directory, serves until it is told to stop."""
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from webcodex.runner import (
+    git_safety,
+    own_files,
+    presence,
+    projects,
+    server_link,
+    settings,
+    state_dir,
+    toml_table,
+    work,
+)
+
+CONFIG_VARIABLE: Final = "WEBCODEX_RUNNER_CONFIG"
+BAD_CONFIGURATION: Final = 2
+
+log: structlog.stdlib.BoundLogger = structlog.get_logger()
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the Runner to its end and returns its exit code: 2 for an unusable configuration (R-01)."""
+    _log_to_stderr()
+    try:
+        configured = settings.load(_config_path(argv, os.environ), os.environ)
+        with state_dir.held(configured.state_dir) as state:
+            rules = _rules(configured)
+            registry = _first_registry(rules)
+            asyncio.run(_serve(configured, state, rules, registry))
+    except toml_table.BadConfiguration as error:
+        sys.stderr.write(f"webcodex-runner: {error}\n")
+        return BAD_CONFIGURATION
+    return 0
+
+
+def _config_path(argv: Sequence[str] | None, environment: Mapping[str, str]) -> Path:
+    parser = argparse.ArgumentParser(prog="webcodex-runner", description="Serves this machine's projects.")
+    parser.add_argument("--config", type=Path, help=f"runner.toml; {CONFIG_VARIABLE} overrides it")
+    stated: Path | None = parser.parse_args(argv).config
+    overriding = environment.get(CONFIG_VARIABLE)
+    if overriding:
+        return Path(overriding)
+    if stated is None:
+        parser.error(f"--config or {CONFIG_VARIABLE} is required")
+    return stated
+
+
+def _log_to_stderr() -> None:
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.EventRenamer("action"),
+            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "action"]),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
+    )
+
+
+def _rules(configured: settings.Settings) -> projects.Rules:
+    return projects.Rules(
+        registry_dir=configured.project_registry_dir,
+        allowed_roots=configured.policy.allowed_roots,
+        state_dir=configured.state_dir,
+    )
+
+
+def _first_registry(rules: projects.Rules) -> projects.Registry:
+    try:
+        registry = projects.load(rules)
+    except projects.RegistryUnreadable as error:
+        raise toml_table.BadConfiguration("project_registry_dir", str(error)) from error
+    _report(registry)
+    return registry
+
+
+def _report(registry: projects.Registry) -> None:
+    log.info("registry.read", projects=len(registry.projects), faults=len(registry.faults))
+    for fault in registry.faults:
+        log.warning("registry.fault", file=fault.file, rule=fault.rule)
+
+
+async def _serve(
+    configured: settings.Settings,
+    state: state_dir.StateDir,
+    rules: projects.Rules,
+    registry: projects.Registry,
+) -> None:
+    own = own_files.OwnFiles(
+        config_path=configured.config_path,
+        config_identity=configured.config_identity,
+        directories=(state.path, configured.project_registry_dir),
+    )
+    tasks = work.Work(registry, own, git_safety.find_git())
+    runner = presence.Presence(configured, state.store_id, tasks)
+    stop, reread = asyncio.Event(), asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    loop.add_signal_handler(signal.SIGHUP, reread.set)
+    rereading = asyncio.create_task(_reread(reread, rules, tasks, runner))
+    log.info("runner.started", instance_id=runner.instance_id)
+    try:
+        await server_link.keep(configured, runner, tasks, stop)
+    finally:
+        rereading.cancel()
+        tasks.close()
+    log.info("runner.stopped")
+
+
+async def _reread(
+    asked: asyncio.Event, rules: projects.Rules, tasks: work.Work, runner: presence.Presence
+) -> None:
+    """Reads the registry again each time it is asked to; one that cannot be read leaves the last one."""
+    while True:
+        await asked.wait()
+        asked.clear()
+        try:
+            registry = await asyncio.to_thread(projects.load, rules)
+        except projects.RegistryUnreadable as error:
+            log.warning("registry.unreadable", rule=str(error))
+            continue
+        tasks.registry = registry
+        _report(registry)
+        runner.inventory_changed.set()

@@ -1,0 +1,82 @@
+"""Takes one request of the Server to what answers it (R-41); must never know a socket."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import Executor, ThreadPoolExecutor
+from typing import Any, Final
+
+from webcodex.protocol import calls
+from webcodex.runner import deadline, failures, file_tools, git_tools, own_files, projects
+
+_GIT_AT_ONCE: Final = 2
+_GRACE_S: Final = 1.0
+"""How long after its deadline a worker thread may take to say so itself."""
+
+Handler = Callable[[projects.Project, calls.Request, deadline.Deadline], Awaitable[dict[str, Any]]]
+
+
+class Work:
+    """Everything this Runner can be asked to do, over the registry as it was last read."""
+
+    def __init__(self, registry: projects.Registry, own: own_files.OwnFiles, git: str | None) -> None:
+        self.registry = registry
+        self._own = own
+        self._git = git
+        self._files: Executor = ThreadPoolExecutor(file_tools.FILES_AT_ONCE, "files")
+        self._gits: Executor = ThreadPoolExecutor(_GIT_AT_ONCE, "git")
+        self._handlers: Mapping[str, Handler] = {
+            "read_files": self._read_files,
+            "git_status": self._git_status,
+        }
+
+    def capabilities(self) -> dict[str, bool]:
+        """Returns what the hello promises: only what is served (R-33)."""
+        return {
+            "file_read": True,
+            "file_write": False,
+            "git": self._git is not None,
+            "jobs": False,
+            "async_jobs": False,
+            "structured_process_argv": False,
+            "structured_execution_jobs": False,
+            "job_state_reconciliation": False,
+            "coding_agent_runs": False,
+            "git_worktree": False,
+        }
+
+    async def answer(self, request: calls.Request, until: deadline.Deadline) -> dict[str, Any]:
+        """Returns the body that answers a request.
+
+        Raises:
+            RequestFailed: it has none.
+
+        """
+        handler = self._handlers.get(request.kind)
+        if handler is None:
+            raise failures.RequestFailed(failures.NOT_SERVED)
+        project = self.registry.projects.get(request.project_id or "")
+        if project is None or project.disabled:
+            raise failures.RequestFailed(failures.UNKNOWN_PROJECT)
+        try:
+            async with asyncio.timeout(until.remaining_s() + _GRACE_S):
+                return await handler(project, request, until)
+        except TimeoutError as error:
+            raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT) from error
+
+    def close(self) -> None:
+        """Drops what has not begun; what has begun ends at its deadline."""
+        self._files.shutdown(wait=False, cancel_futures=True)
+        self._gits.shutdown(wait=False, cancel_futures=True)
+
+    async def _read_files(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        return await file_tools.read_files(project, self._own, request.body, pool=self._files, until=until)
+
+    async def _git_status(
+        self, project: projects.Project, _request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        if self._git is None:
+            raise failures.RequestFailed(failures.NOT_SERVED)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._gits, git_tools.git_status, project, self._git, until)
