@@ -259,6 +259,7 @@ async def test_a_write_while_the_runner_is_asked_is_told(house: House, write: st
             budget_s: float,
             requested_by: str,
         ) -> JsonObject:
+            await super().call(project, kind, body, budget_s=budget_s, requested_by=requested_by)
             if write == "event":
                 await house.output("list_sessions", project=DEMO, recorder=session)
             else:
@@ -267,7 +268,7 @@ async def test_a_write_while_the_runner_is_asked_is_told(house: House, write: st
 
     quiet = house.services
     house.services = ports.Services(
-        database=quiet.database, runners=BusyRunner(), now=quiet.now, entropy=quiet.entropy
+        database=quiet.database, runners=BusyRunner({"git_status": GIT}), now=quiet.now, entropy=quiet.entropy
     )
     codes = (await brief(house, session))["basis"]["reason_codes"]
     assert [word for word in codes if "changed_during" in word] == [code]

@@ -64,8 +64,8 @@ async def _run(folder: Path, steps: list[tuple[str, int, int, int | None]]) -> N
             given_report = report(sessions[session], event, exit_code=code)
             answer = await house.call("record_external_observation", **given_report)
             assert _word(answer) == model.record(session, event, code, house.now)
-    for place, session in enumerate(sessions):
-        await _compare(house, session, model.listed(place))
+    for place, session_id in enumerate(sessions):
+        await _compare(house, session_id, model.listed(place))
     house.database.close()
 
 
