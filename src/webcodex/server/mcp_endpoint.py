@@ -1,0 +1,182 @@
+"""Answers `/mcp`: C-22 rows 2 to 8 here with fixed texts, the rest through the SDK (10.4 to 10.7).
+
+Keeps nothing between two requests: no session id is issued, and none that arrives is read (M-22).
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from mcp_types import methods
+from pydantic import ValidationError
+from starlette.types import Receive, Scope, Send
+
+from webcodex.core import access, limits
+from webcodex.server import (
+    answers,
+    mcp_answers,
+    mcp_calls,
+    mcp_envelope,
+    mcp_profile,
+    mcp_screening,
+    request_body,
+    routes,
+)
+from webcodex.server.answers import Answer
+from webcodex.server.authentication import Authentication
+from webcodex.server.mcp_answers import Breach, Code, Form, RequestId
+from webcodex.server.mcp_dispatch import Dispatcher, Exchange, ServerFault
+from webcodex.server.mcp_envelope import Headers, Revision
+from webcodex.server.mcp_screening import Message
+from webcodex.server.settings import Settings
+from webcodex.tools.contract import MissingScope, Refused
+from webcodex.tools.ports import Services
+
+log = logging.getLogger(__name__)
+
+PATH: Final = "/mcp"
+METHODS: Final = {
+    Form.INITIALIZE: frozenset(
+        {"initialize", "ping", "tools/list", "tools/call", "resources/list", "resources/read"}
+    ),
+    Form.STATELESS: frozenset(
+        {"server/discover", "tools/list", "tools/call", "resources/list", "resources/read"}
+    ),
+}  # M-26, M-29
+
+_SCREENED_AS: Final = "2025-11-25"  # the SDK checks every revision of the initialize era by one schema
+_SIZE_DIGITS: Final = 15
+
+
+class McpEndpoint:
+    """The ASGI application of one path, for every method."""
+
+    def __init__(
+        self,
+        services: Services,
+        settings: Settings,
+        authentication: Authentication,
+        *,
+        dispatch_s: float = limits.DISPATCH_S,
+    ) -> None:
+        """Describes every tool once; ``dispatch_s`` bounds the seconds of one dispatch (M-28)."""
+        self._settings = settings
+        self._authentication = authentication
+        self._dispatch_s = dispatch_s
+        self._dispatcher = Dispatcher(
+            services, compact_schemas=settings.compact_schemas, text_json=settings.text_json_compat
+        )
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answers until the block ends; once only."""
+        async with self._dispatcher.running():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Sends the answer to one HTTP request, unless the client is gone."""
+        try:
+            answer = await self._answer(scope, receive)
+        except request_body.Gone:
+            return
+        if answers.CLOSE in answer.headers:
+            await request_body.refuse_rest(answer, receive, send)
+        else:
+            await answers.send_whole(answer, send)
+
+    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+        headers = mcp_envelope.collected(scope["headers"])
+        misfit = _misfit(scope["method"], headers)
+        if misfit is not None:
+            return misfit
+        try:
+            caller = await self._authentication.caller(scope["headers"], PATH)
+            body = await request_body.read(receive)
+            return await self._answer_body(body, headers, caller, scope)
+        except request_body.Gone:
+            raise
+        except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
+            return routes.refusal(error, PATH)
+
+    async def _answer_body(
+        self, body: bytes, headers: Headers, caller: access.Caller, scope: Scope
+    ) -> Answer:
+        revision = mcp_envelope.revision(headers)
+        request_id: RequestId = None
+        try:
+            decoded = mcp_screening.parsed(body)
+            request_id = mcp_screening.valid_id(decoded)
+            message = mcp_screening.message(body, decoded)
+            exchange = self._exchange(message, headers, revision, caller)
+        except MissingScope as missing:
+            return answers.error(403, str(missing))
+        except Refused as refused:
+            return mcp_answers.error(Breach(Code.INVALID_PARAMS, str(refused)), revision.form, request_id)
+        except Breach as breach:
+            return mcp_answers.error(breach, revision.form, request_id)
+        if exchange is None:
+            return mcp_answers.ACCEPTED
+        return await self._dispatched(message, revision, exchange, scope)
+
+    def _exchange(
+        self, message: Message, headers: Headers, revision: Revision, caller: access.Caller
+    ) -> Exchange | None:
+        if revision.form is Form.STATELESS:
+            mcp_envelope.check_stateless(message, headers, named=revision.named)
+        host = mcp_profile.host(headers, self._settings)
+        if message.is_notification:
+            return None
+        _check_method(message, revision.form)
+        admitted = None
+        if message.method == "tools/call":
+            admitted = mcp_calls.admit(message.params, caller, host.profile, revision.form)
+        return Exchange(
+            caller=caller,
+            profile=host.profile,
+            client=mcp_envelope.client_name(message.params),
+            admitted=admitted,
+        )
+
+    async def _dispatched(
+        self, message: Message, revision: Revision, exchange: Exchange, scope: Scope
+    ) -> Answer:
+        try:
+            async with asyncio.timeout(self._dispatch_s):
+                return await self._dispatcher.serve(message, revision, exchange, scope)
+        except (TimeoutError, ServerFault) as fault:
+            log.warning("action=dispatch_failed method=%s error=%s", message.method, type(fault).__name__)
+        if exchange.admitted is not None and not exchange.admitted.tool.annotations.read_only:
+            return self._dispatcher.unknown_outcome(message, revision.form, exchange)
+        breach = Breach(Code.SERVER_FAULT, "The Server did not finish in time; try again")
+        return mcp_answers.error(breach, revision.form, message.request_id)
+
+
+def _misfit(method: str, headers: Headers) -> Answer | None:
+    if method != "POST":
+        return answers.wrong_method("POST")
+    media_types, sizes = headers.get(b"content-type", []), headers.get(b"content-length", [])
+    if len(media_types) != 1 or media_types[0].partition(";")[0].rstrip().lower() != "application/json":
+        return answers.NOT_JSON_TYPE
+    if any(not _fits(size) for size in sizes):
+        return answers.TOO_LARGE
+    return None
+
+
+def _fits(size: str) -> bool:
+    return size.isdigit() and len(size) <= _SIZE_DIGITS and int(size) <= limits.HTTP_BODY_BYTES
+
+
+def _check_method(message: Message, form: Form) -> None:
+    if message.method not in METHODS[form]:
+        raise Breach(Code.UNKNOWN_METHOD, "Method not found")
+    if form is Form.INITIALIZE:
+        try:
+            methods.validate_client_request(message.method, _SCREENED_AS, message.params)
+        except ValidationError:
+            raise Breach(Code.INVALID_PARAMS, "params are not as the MCP specification has them") from None
+    if message.params.get("cursor") is not None:
+        raise Breach(Code.INVALID_PARAMS, "There are no further pages")
+    if message.method == "resources/read":
+        raise Breach(Code.INVALID_PARAMS, "Unknown resource")
