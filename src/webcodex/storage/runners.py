@@ -1,0 +1,78 @@
+"""Remembers which Runner process holds each client_id, and what it said of itself (R-34)."""
+
+import json
+from dataclasses import dataclass
+from typing import Final
+
+from sqlalchemy import insert, select, update
+
+from webcodex.core.json_value import JsonObject
+from webcodex.storage import schema
+from webcodex.storage.database import Transaction
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Runner:
+    """Who holds a client_id, for which user, over which connection; times in Unix s.
+
+    ``user_id`` is none when only bootstrap and local-dev may see its Projects (R-30). ``facts`` is what the
+    Runner said of itself.
+    """
+
+    client_id: str
+    user_id: str | None
+    connection_id: str
+    instance_id: str
+    store_id: str
+    last_seen_at: int
+    said_goodbye: bool
+    retired: tuple[str, ...]
+    registered_at: int
+    facts: JsonObject
+
+
+_runners: Final = schema.runners
+
+
+def find(tx: Transaction, client_id: str) -> Runner | None:
+    """Returns what is stored of ``client_id``, held for this transaction, or none."""
+    row = tx.one(select(_runners).where(_runners.c.client_id == client_id).with_for_update())
+    if row is None:
+        return None
+    stored = json.loads(row.facts)
+    return Runner(
+        client_id=row.client_id,
+        user_id=row.user_id,
+        connection_id=stored["connection_id"],
+        instance_id=row.instance_id,
+        store_id=row.store_id,
+        last_seen_at=row.last_seen_at,
+        said_goodbye=row.said_goodbye,
+        retired=tuple(json.loads(row.retired)),
+        registered_at=row.registered_at,
+        facts=stored["facts"],
+    )
+
+
+def save(tx: Transaction, runner: Runner) -> None:
+    """Leaves ``runner`` as what is stored of its client_id."""
+    values: dict[str, object] = {
+        "client_id": runner.client_id,
+        "user_id": runner.user_id,
+        "instance_id": runner.instance_id,
+        "store_id": runner.store_id,
+        "last_seen_at": runner.last_seen_at,
+        "said_goodbye": runner.said_goodbye,
+        "retired": json.dumps(runner.retired),
+        "registered_at": runner.registered_at,
+        "facts": json.dumps({"connection_id": runner.connection_id, "facts": runner.facts}),
+    }
+    changed = tx.change(update(_runners).where(_runners.c.client_id == runner.client_id).values(values))
+    if changed == 0:
+        tx.change(insert(_runners), values)
+
+
+def note_seen(tx: Transaction, client_id: str, last_seen_at: int, *, said_goodbye: bool) -> None:
+    """Stores when the holder of ``client_id`` was last heard, and whether that was its goodbye."""
+    held = update(_runners).where(_runners.c.client_id == client_id)
+    tx.change(held.values(last_seen_at=last_seen_at, said_goodbye=said_goodbye))
