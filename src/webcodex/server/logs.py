@@ -6,7 +6,7 @@ from typing import Final
 
 _LINE: Final = "%(asctime)s level=%(levelname)s %(message)s"
 # Below warnings uvicorn names the path and query of a request, where a Runner's token may be.
-_QUIET: Final = ("uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "mcp", "asyncio")
+_QUIET: Final = ("alembic", "uvicorn", "uvicorn.error", "uvicorn.access", "websockets", "mcp", "asyncio")
 
 
 class Formatter(logging.Formatter):

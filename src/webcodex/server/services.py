@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Callable
 
 from webcodex.storage.database import Database
 from webcodex.tools.ports import Runners, Services
@@ -12,6 +13,6 @@ def now() -> int:
     return int(time.time())
 
 
-def build(database: Database, runners: Runners) -> Services:
-    """Returns the services over ``database`` and ``runners``, with this machine's clock and entropy."""
+def build(database: Database, runners: Runners, now: Callable[[], int]) -> Services:
+    """Returns the services over ``database`` and ``runners``, with this machine's entropy."""
     return Services(database=database, runners=runners, now=now, entropy=secrets.token_bytes)

@@ -1,0 +1,112 @@
+"""Builds the Server as one ASGI application: the only place where everything meets."""
+
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Final
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from webcodex.server import (
+    accounts_api,
+    answers,
+    health,
+    http_guard,
+    mcp_endpoint,
+    rest,
+    routes,
+    runner_gateway,
+    services,
+    settings,
+)
+from webcodex.server.authentication import RUNNER_PATH, Authentication
+from webcodex.storage import engine
+
+_WEBSOCKET_ONLY: Final = answers.error(426, "Connect with a WebSocket", (b"upgrade", b"websocket"))
+
+
+class Application:
+    """The Server behind its guard; it answers while ``running``."""
+
+    def __init__(self, chosen: settings.Settings, *, now: Callable[[], int] = services.now) -> None:
+        """Opens the database; ``now`` is the clock of everything that is stored, Unix s.
+
+        Raises:
+            BadSetting: the data directory cannot be used.
+            StoreUnavailable: the database cannot be opened.
+            UnknownSchema: a newer release made it.
+
+        """
+        self.database = engine.SqliteDatabase(settings.database_path(chosen))
+        self._authentication = Authentication(chosen, self.database, now)
+        self._runners = runner_gateway.RunnerGateway(
+            database=self.database,
+            authentication=self._authentication,
+            now=now,
+            monotonic=time.monotonic,
+            entropy=secrets.token_bytes,
+        )
+        built = services.build(self.database, self._runners, now)
+        self._mcp = mcp_endpoint.McpEndpoint(built, chosen, self._authentication)
+        self._routes: Mapping[str, ASGIApp] = {
+            "/mcp": self._mcp,
+            RUNNER_PATH: self._without_websocket,
+            **_health_routes(health.Health(self.database)),
+            **_tool_routes(rest.ToolRoutes(built), self._authentication),
+            **{
+                path: routes.JsonRoute(path, self._authentication, accounts_api.Accounts(built, route).answer)
+                for path, route in accounts_api.ROUTES.items()
+            },
+        }
+        self._guarded = http_guard.HttpGuard(self._dispatch, chosen)
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """Answers until the block ends, then closes every Runner's connection and the database."""
+        try:
+            async with self._mcp.running():
+                yield
+        finally:
+            await self._runners.close()
+            await self._authentication.close()
+            self.database.close()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers one HTTP request or one WebSocket."""
+        await self._guarded(scope, receive, send)
+
+    async def _dispatch(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            route = self._routes.get(scope["path"])
+            if route is None:
+                await answers.send_whole(answers.NOT_FOUND, send)
+            else:
+                await route(scope, receive, send)
+        elif scope["type"] == "websocket" and scope["path"] == RUNNER_PATH:
+            await self._runners(scope, receive, send)
+        elif scope["type"] == "websocket":
+            await answers.deny_websocket(answers.NOT_FOUND, scope, send)
+
+    async def _without_websocket(self, scope: Scope, _receive: Receive, send: Send) -> None:
+        answer = _WEBSOCKET_ONLY
+        if scope["method"] != "GET":
+            answer = answers.wrong_method("GET")
+        else:
+            try:
+                await self._authentication.caller(scope["headers"], RUNNER_PATH)
+            except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
+                answer = routes.refusal(error, RUNNER_PATH)
+        await answers.send_whole(answer, send)
+
+
+def _health_routes(state: health.Health) -> Mapping[str, ASGIApp]:
+    return {"/healthz": routes.OpenRoute(state.alive), "/readyz": routes.OpenRoute(state.ready)}
+
+
+def _tool_routes(tools: rest.ToolRoutes, authentication: Authentication) -> Mapping[str, ASGIApp]:
+    call, listing = "/api/tools/call", "/api/tools/list"
+    return {
+        call: routes.JsonRoute(call, authentication, tools.call),
+        listing: routes.JsonRoute(listing, authentication, tools.listed, may_be_empty=True),
+    }
