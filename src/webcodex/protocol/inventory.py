@@ -103,7 +103,7 @@ _PAGE_ROOM_BYTES = bounds.MAX_PAGE_BYTES - 256
 
 
 def _settle(assembly: Assembly, identity: tuple[int, int]) -> Assembly:
-    return replace(assembly, identity=None, pages=(), settled=identity)
+    return replace(assembly, identity=None, pages=(), deadline=0.0, settled=identity)
 
 
 def _is_consistent(received: tuple[messages.InventoryPage, ...]) -> bool:
