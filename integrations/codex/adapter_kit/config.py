@@ -1,6 +1,6 @@
 """The private operator configuration of the observation hook and the handoff reader (A-21)."""
 
-from adapter_kit import json_text, origins, paths, private_files, refusal
+from adapter_kit import json_text, paths, private_files, refusal, server_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def load(path: str) -> Config:
         raise refusal.Refused("canonical_project_root_required")
     if not _are_outside((path, config.authorization_file, config.state_dir), config.project_root):
         raise refusal.Refused("configuration_and_state_must_be_outside_project")
-    origins.parse(config.server_url)
+    server_client.parse_origin(config.server_url)
     return config
 
 

@@ -4,19 +4,73 @@ The caller holds ``.lock``. Intend, act, settle: the file is the intent, the req
 exact acknowledgement removes the file.
 """
 
-from adapter_kit import json_text, limits, outbox, process, receipts, refusal, server_client, tally
+from adapter_kit import json_text, limits, outbox, process, refusal, reports, server_client
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from adapter_kit import reports
-
 _PATH = "/api/tools/call"
 _TOOL = "record_external_observation"
 _SUCCESS = range(200, 300)
 _TOOL_FAILURE = 400
+
+
+class Tally:
+    """Counts of one run, and the reasons met, of which the first in the order of A-34 is named."""
+
+    __slots__ = ("acknowledged", "is_late", "met", "pending", "refused", "rejected", "skipped", "stopped")
+
+    def __init__(self) -> None:
+        self.acknowledged = 0
+        self.pending = 0
+        self.refused = 0
+        self.rejected = 0
+        self.skipped = 0
+        self.stopped: str | None = None
+        self.met: str | None = None
+        self.is_late = False
+
+    def stop(self, reason: str) -> None:
+        """The run or its save ended for this reason; the first one stays."""
+        self.stopped = self.stopped or reason
+
+    def meet(self, reason: str) -> None:
+        """The drain met this reason and went on; the first one stays."""
+        self.met = self.met or reason
+
+    def is_complete(self) -> bool:
+        """Whether nothing stopped the run and nothing is left behind in the outbox."""
+        return self.stopped is None and self.pending == 0 and self.skipped == 0
+
+    def reason(self) -> str:
+        """The word for an incomplete run."""
+        if self.stopped or self.met:
+            return self.stopped or self.met or ""
+        if self.refused:
+            return "recording_refused"
+        if self.rejected:
+            return "recording_rejected"
+        return "pending_delivery_deadline" if self.is_late else "recording_unconfirmed_check_pending_state"
+
+    def recorded(self) -> bytes:
+        """The line on stdout for a flush that left nothing behind."""
+        return json_text.line({"status": "recorded", "acknowledged": self.acknowledged})
+
+    def incomplete(self) -> bytes:
+        """The line on stderr for an incomplete run."""
+        return json_text.line(
+            {
+                "status": "incomplete",
+                "reason": self.reason(),
+                "acknowledged": self.acknowledged,
+                "pending": self.pending,
+                "refused": self.refused,
+                "rejected": self.rejected,
+                "skipped": self.skipped,
+            }
+        )
 
 
 class Drain:
@@ -29,7 +83,7 @@ class Drain:
     def __init__(
         self,
         box: outbox.Outbox,
-        counts: tally.Tally,
+        counts: Tally,
         deadline: server_client.Deadline,
         expired: "Callable[[], NoReturn]",
     ) -> None:
@@ -44,8 +98,8 @@ class Drain:
         self.refusals: dict[str, str] = {}
         self.left: list[str] | None = None
 
-    def deliver_own(self, name: str) -> bool:
-        """Whether the drain may go on, now that the run's own report was tried.
+    def deliver_own(self, name: str, event: "reports.Event") -> bool:
+        """Whether the drain may go on, now that the report this run has just saved was tried.
 
         One that is gone was delivered by another run, or set aside (A-30).
 
@@ -56,8 +110,8 @@ class Drain:
             if self._rejected is not None and self._rejected.has(name):
                 self._counts.stop("event_already_rejected")
             return True
-        event = self._sendable(name)
-        return event is None or self._send(name, event, self._deadline)
+        self._tried.add(name)
+        return self._send(name, event, self._deadline)
 
     def deliver_others(self, most: int, seconds: float) -> None:
         """Every other report was tried in name order, within ``most`` requests and ``seconds``.
@@ -116,7 +170,7 @@ class Drain:
             self._settle(name, event, answer)
             return True
         if status == _TOOL_FAILURE:
-            kind = receipts.refusal_kind(answer)
+            kind = reports.refusal_kind(answer)
             if kind is not None:
                 self.refusals[name] = kind
                 self._counts.refused += 1
@@ -131,7 +185,7 @@ class Drain:
 
     def _settle(self, name: str, event: "reports.Event", answer: bytes) -> None:
         try:
-            receipts.require_acknowledged(answer, event)
+            reports.require_acknowledged(answer, event)
         except refusal.Refused as refused:
             self._counts.meet(refused.reason)
             return

@@ -3,7 +3,7 @@
 import time
 
 from adapter_kit import config as configuration
-from adapter_kit import drain, file_lock, hook_input, json_text, limits, outbox, process, refusal, tally
+from adapter_kit import drain, hook_input, json_text, limits, outbox, private_files, process, refusal
 from adapter_kit import server_client as client
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class _Run:
     """What whoever ends the run needs to know: the counts and, once it is known, the outbox."""
 
     def __init__(self) -> None:
-        self.counts = tally.Tally()
+        self.counts = drain.Tally()
         self._config: configuration.Config | None = None
         self._box: outbox.Outbox | None = None
 
@@ -94,17 +94,15 @@ class _Run:
         self._config = configuration.load(path)
         event = hook_input.reported(payload, self._config)
         self._box = box = outbox.Outbox(self._config)
-        own: str | None = box.name_of(event)
         try:  # at capacity the others are sent all the same, so that a later run finds room
             box.save(event)
         except refusal.Refused as refused:
             if refused.reason != _CAPACITY:
                 raise
             self.counts.stop(refused.reason)
-            own = None
-        with file_lock.FileLock(box.folder, outbox.SEND_LOCK) as lock:
+        with private_files.FileLock(box.folder, outbox.SEND_LOCK) as lock:
             sending = self._started(box, lock, limits.HOOK_SECONDS)
-            if own is None or sending.deliver_own(own):
+            if self.counts.stopped or sending.deliver_own(box.name_of(event), event):
                 sending.deliver_others(limits.OTHERS_COUNT, limits.OTHERS_SECONDS)
         self._count(box, sending.left)
         if self.counts.is_complete():
@@ -115,7 +113,7 @@ class _Run:
         """Every report that waits was tried, and those refused for good are set aside if asked (A-106)."""
         self._config = configuration.load(path)
         self._box = box = outbox.Outbox(self._config)
-        with file_lock.FileLock(box.folder, outbox.SEND_LOCK) as lock:
+        with private_files.FileLock(box.folder, outbox.SEND_LOCK) as lock:
             sending = self._started(box, lock, limits.FLUSH_SECONDS)
             sending.deliver_others(_UNLIMITED, limits.FLUSH_SECONDS)
             if is_setting_aside:
@@ -161,7 +159,7 @@ class _Run:
             pass
         process.end(1, err=self.counts.incomplete())
 
-    def _started(self, box: outbox.Outbox, lock: file_lock.FileLock, seconds: float) -> drain.Drain:
+    def _started(self, box: outbox.Outbox, lock: private_files.FileLock, seconds: float) -> drain.Drain:
         if not lock.take():
             raise refusal.Refused("adapter_busy_event_pending")
         return drain.Drain(box, self.counts, client.Deadline(seconds), self._expired)

@@ -1,7 +1,7 @@
 """The outbox: reports saved durably before anything is sent, none ever evicted (A-30)."""
 
 from adapter_kit import config as configuration
-from adapter_kit import file_lock, json_text, limits, private_files, refusal, reports
+from adapter_kit import json_text, limits, private_files, refusal, reports
 
 REJECTED = "rejected"
 SAVE_LOCK = ".save"
@@ -92,23 +92,24 @@ class Outbox:
             Refused: if it is not saved, or was set aside before.
             OSError: if it is not certain that it is saved.
         """
-        with file_lock.FileLock(self.folder, SAVE_LOCK) as lock:
+        with private_files.FileLock(self.folder, SAVE_LOCK) as lock:
             lock.mark()
             if not lock.take(limits.SAVE_WAIT_SECONDS):
                 raise refusal.Refused("adapter_busy_event_not_saved")
             self._save(self.name_of(event), event)
 
     def _save(self, name: str, event: "reports.Event") -> None:
-        self.folder.remove_staged()
+        found = self.folder.names()
+        self.folder.remove_staged(found)
         rejected = self.set_aside()
         if rejected is not None:
-            rejected.remove_staged()
+            rejected.remove_staged(rejected.names())
         is_waiting = self._is_waiting(name, event)
         if rejected is not None and rejected.has(name):
             raise refusal.Refused("event_already_rejected")
         if is_waiting:
             self.folder.sync()  # the run that made it may have died before its name was durable
-        elif len(self.names()) >= limits.PENDING_FILES:
+        elif sum(map(reports.is_file_name, found)) >= limits.PENDING_FILES:
             raise refusal.Refused("pending_capacity_event_not_saved")
         else:
             self.folder.create(name, reports.stored(self.association, event))

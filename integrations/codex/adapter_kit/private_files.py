@@ -5,6 +5,9 @@ that could have been exchanged meanwhile.
 """
 
 import sys
+import time
+
+from adapter_kit import limits
 
 if sys.platform == "win32":
     from adapter_kit import private_files_windows as platform_files
@@ -16,3 +19,49 @@ read = platform_files.read
 mark_lock = platform_files.mark_lock
 try_lock = platform_files.try_lock
 close_lock = platform_files.close_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+
+class FileLock:
+    """A lock that may be held; leaving its ``with`` block frees it, and so does the end of the process."""
+
+    __slots__ = ("_descriptor", "is_held")
+
+    def __init__(self, folder: Folder, name: str) -> None:
+        """Opens the lock file and takes nothing yet.
+
+        Raises:
+            Refused: ``invalid_lock`` if the file is not private.
+        """
+        self._descriptor = folder.open_lock(name)
+        self.is_held = False
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: "TracebackType | None",
+    ) -> None:
+        self.is_held = False
+        close_lock(self._descriptor)
+
+    def take(self, wait_seconds: float = 0.0) -> bool:
+        """Whether the lock is now held; one try, then more for at most ``wait_seconds``."""
+        ends = time.monotonic() + wait_seconds
+        while not try_lock(self._descriptor):
+            if time.monotonic() >= ends:
+                return False
+            time.sleep(limits.LOCK_POLL_SECONDS)
+        self.is_held = True
+        return True
+
+    def mark(self) -> None:
+        """The lock file says that a hook-fed run was here now (A-34, A-63)."""
+        mark_lock(self._descriptor)

@@ -118,9 +118,9 @@ class Folder:
         """
         posix.fsync(self._descriptor)
 
-    def remove_staged(self) -> None:
+    def remove_staged(self, names: list[str]) -> None:
         """What an earlier run left half written is gone; the caller holds ``.save`` (A-16)."""
-        for name in posix.listdir(self._descriptor):
+        for name in names:
             if name.startswith(".pending-"):
                 self._remove_if_there(name)
 

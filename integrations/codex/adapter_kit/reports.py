@@ -18,6 +18,7 @@ _HASH_CHARS = "0123456789abcdef"
 _HASH_LENGTH = 64
 _TOOL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
 _TOOL_LENGTH_MAX = 64
+_REFUSALS = ("external_observation_conflict", "external_observation_capacity", "session_closed")
 _EVENT_KEYS = {"project", "session_id", "adapter_id", "event_id", "observed_tool", "exit_code"}
 
 
@@ -117,5 +118,50 @@ def checked(data: bytes, name: str, config: configuration.Config) -> "Event":
     return found
 
 
+def require_acknowledged(answer: bytes, event: "Event") -> None:
+    """The Server has stored exactly this report, now or before (A-33).
+
+    Raises:
+        Refused: ``invalid_recording_response`` or ``recording_not_acknowledged``.
+    """
+    result = _object(answer)
+    output = result.get("output")
+    observation = output.get("observation") if isinstance(output, dict) else None
+    if not isinstance(output, dict) or not isinstance(observation, dict):
+        raise refusal.Refused("invalid_recording_response")
+    if (
+        result.get("success") is not True
+        or output.get("project") != event["project"]
+        or output.get("session_id") != event["session_id"]
+        or output.get("provenance") != "external_report"
+        or observation.get("tool") != event["observed_tool"]
+        or observation.get("adapter_id") != event["adapter_id"]
+        or observation.get("event_id") != event["event_id"]
+        or observation.get("exit_code", "absent") != event["exit_code"]
+    ):
+        raise refusal.Refused("recording_not_acknowledged")
+
+
+def refusal_kind(answer: bytes) -> str | None:
+    """The word with which the Server refused the report for good, or None if it did not (A-32)."""
+    try:
+        result = _object(answer)
+    except refusal.Refused:
+        return None
+    output = result.get("output")
+    kind = output.get("error_kind") if isinstance(output, dict) else None
+    return kind if result.get("success") is False and kind in _REFUSALS else None
+
+
 def _adapter_id(config: configuration.Config) -> str:
     return digest(f"codex-session\0{config.local_session_id}".encode())
+
+
+def _object(answer: bytes) -> dict[str, object]:
+    try:
+        result = json_text.decode(answer)
+    except ValueError:
+        raise refusal.Refused("invalid_recording_response") from None
+    if not isinstance(result, dict):
+        raise refusal.Refused("invalid_recording_response")
+    return result

@@ -5,19 +5,38 @@ Plain HTTP to this machine is spoken over the C socket itself; ``ssl`` is import
 
 import time
 
-from adapter_kit import limits, origins, private_files, refusal
+from adapter_kit import limits, private_files, refusal
 
 try:
     import _socket as sockets
 except ImportError:  # an interpreter without the C module under this name
     import socket as sockets  # type: ignore[no-redef]  # the same calls, at a higher price
 
+_LOOPBACK = {"127.0.0.1": ("127.0.0.1",), "::1": ("::1",), "localhost": ("127.0.0.1", "::1")}
+_NAME_CHARS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_"
+_ADDRESS_CHARS = "0123456789abcdefABCDEF:."
+_PORT_DIGITS = 5
+_PORT_MAX = 65_535
+_DEFAULT_PORTS = {"http": 80, "https": 443}
 _STATUS_DIGITS = 3
 _INTERIM = range(100, 200)
 _SWITCHING_PROTOCOLS = 101
 _WITHOUT_BODY = (204, 304)
 _HEX = b"0123456789abcdefABCDEF"
 _HEX_DIGITS_MAX = 8
+
+
+class Origin:
+    """One origin, parsed; ``addresses`` are tried in order and empty if the host must be looked up."""
+
+    __slots__ = ("addresses", "authority", "host", "is_tls", "port")
+
+    def __init__(self, scheme: str, host: str, port: int) -> None:
+        self.is_tls = scheme == "https"
+        self.host = host
+        self.port = port
+        self.authority = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self.addresses = _LOOPBACK.get(host, ())
 
 
 class TransportFailure(Exception):  # named for what has happened
@@ -53,6 +72,27 @@ class Deadline:
         return Deadline(min(seconds, self.remaining()))
 
 
+def parse_origin(text: str) -> Origin:
+    """The origin that ``text`` names.
+
+    Raises:
+        Refused: ``https_or_loopback_origin_required`` for userinfo, a query, a fragment, a path, a host that
+            is not plain ASCII, or http to another machine.
+    """
+    scheme, mark, rest = text.partition("://")
+    authority = rest.removesuffix("/")
+    host, colon, port = _split(authority)
+    if (
+        mark
+        and scheme in _DEFAULT_PORTS
+        and host
+        and (scheme == "https" or host in _LOOPBACK)
+        and (not colon or _is_port(port))
+    ):
+        return Origin(scheme, host, int(port) if colon else _DEFAULT_PORTS[scheme])
+    raise refusal.Refused("https_or_loopback_origin_required")
+
+
 def read_authorization(path: str) -> str:
     """The value for the Authorization header, as the operator stored it, blanks around it dropped (A-19).
 
@@ -80,7 +120,7 @@ def post(  # noqa: PLR0917  # the order is the wire's: where, with what right, w
         TransportFailure: if no whole answer came; ``DeadlinePassed`` if time was the cause.
         Oversized: if the body is longer than ``max_bytes``.
     """
-    target = origins.parse(origin)
+    target = parse_origin(origin)
     request = (
         f"POST {path} HTTP/1.1\r\nHost: {target.authority}\r\nContent-Length: {len(body)}\r\n"
         f"Content-Type: application/json\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n"
@@ -99,6 +139,21 @@ def post(  # noqa: PLR0917  # the order is the wire's: where, with what right, w
         raise TransportFailure("the Server could not be asked") from None
 
 
+def _split(authority: str) -> tuple[str, str, str]:
+    """Host, colon and port; the host is empty if it is malformed."""
+    if authority.startswith("["):
+        host, bracket, rest = authority[1:].partition("]")
+        if not bracket or ":" not in host or host.strip(_ADDRESS_CHARS) or (rest and rest[0] != ":"):
+            return "", "", ""
+        return host, rest[:1], rest[1:]
+    host, colon, port = authority.partition(":")
+    return ("" if host.strip(_NAME_CHARS) else host), colon, port
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= _PORT_DIGITS and 0 < int(text) <= _PORT_MAX
+
+
 def _positive(deadline: Deadline) -> float:
     """Seconds for the next wait; a socket given 0 would not wait at all."""
     remaining = deadline.remaining()
@@ -107,7 +162,7 @@ def _positive(deadline: Deadline) -> float:
     return remaining
 
 
-def _connected(target: origins.Origin, deadline: Deadline) -> "sockets.socket":
+def _connected(target: Origin, deadline: Deadline) -> "sockets.socket":
     if target.is_tls:
         from adapter_kit import tls  # costly, and only for https
 
@@ -115,7 +170,7 @@ def _connected(target: origins.Origin, deadline: Deadline) -> "sockets.socket":
     return _first_reached(target, deadline)
 
 
-def _first_reached(target: origins.Origin, deadline: Deadline) -> "sockets.socket":
+def _first_reached(target: Origin, deadline: Deadline) -> "sockets.socket":
     failure: OSError = OSError()
     for address in target.addresses:
         family = sockets.AF_INET6 if ":" in address else sockets.AF_INET

@@ -3,12 +3,12 @@
 A report set aside is kept for diagnosis; it does not prove that nothing was stored.
 """
 
-from adapter_kit import file_lock, json_text, limits, outbox, tally
+from adapter_kit import drain, json_text, limits, outbox, private_files
 
 _MOVABLE = ("external_observation_conflict", "session_closed")
 
 
-def move(box: outbox.Outbox, counts: tally.Tally, refusals: dict[str, str], at: int) -> None:
+def move(box: outbox.Outbox, counts: drain.Tally, refusals: dict[str, str], at: int) -> None:
     """Every report refused for conflict or a closed Session is in ``rejected/``, as far as there is room.
 
     The caller holds ``.lock``. Each is written there before it leaves the outbox, so that whoever finds both
@@ -21,12 +21,12 @@ def move(box: outbox.Outbox, counts: tally.Tally, refusals: dict[str, str], at: 
     names = [name for name, kind in refusals.items() if kind in _MOVABLE]
     if not names:
         return
-    with file_lock.FileLock(box.folder, outbox.SAVE_LOCK) as lock:
+    with private_files.FileLock(box.folder, outbox.SAVE_LOCK) as lock:
         if not lock.take(limits.SAVE_WAIT_SECONDS):
             counts.stop("adapter_busy_event_pending")
             return
         rejected = box.folder.make_subfolder(outbox.REJECTED)
-        rejected.remove_staged()
+        rejected.remove_staged(rejected.names())
         room = limits.REJECTED_FILES - len(outbox.reports_in(rejected))
         for name in names:
             if room <= 0:

@@ -17,14 +17,14 @@ for _name in (
 import socket  # noqa: E402  # after the environment is cleaned
 import ssl  # noqa: E402
 
-from adapter_kit import origins  # noqa: E402
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from adapter_kit import server_client
 
-def connected(target: origins.Origin, seconds_left: "Callable[[], float]") -> ssl.SSLSocket:
+
+def connected(target: "server_client.Origin", seconds_left: "Callable[[], float]") -> ssl.SSLSocket:
     """A connection whose peer has proven to be ``target.host``.
 
     Name resolution cannot be given a time-out; the caller's watchdog bounds it (A-20).
@@ -42,7 +42,7 @@ def connected(target: origins.Origin, seconds_left: "Callable[[], float]") -> ss
         raise
 
 
-def _first_reached(target: origins.Origin, seconds_left: "Callable[[], float]") -> socket.socket:
+def _first_reached(target: "server_client.Origin", seconds_left: "Callable[[], float]") -> socket.socket:
     hosts = target.addresses or (target.host,)
     failure: OSError = OSError()
     for host in hosts:
