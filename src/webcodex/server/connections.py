@@ -10,12 +10,15 @@ import http
 import logging
 from typing import Any, Final
 
+from uvicorn._types import ASGISendEvent
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 from uvicorn.server import ServerState
 from websockets.http11 import Response
 from websockets.server import ServerProtocol
+
+from webcodex.server import answers
 
 HEAD_BYTES: Final = 64 * 1024
 HEAD_S: Final = 30.0
@@ -62,6 +65,15 @@ class HttpConnection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_complete()
 
+    def send_400_response(self, msg: str) -> None:
+        """Refuses what is no request in the form of M-08, and ends the connection."""
+        body = answers.error(400, msg).body
+        head = (
+            f"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\ncontent-length: {len(body)}\r\n"
+        )
+        self.transport.write(head.encode() + b"connection: close\r\n\r\n" + body)
+        self.transport.close()
+
     def _end_deadline(self) -> None:
         if self._head_deadline is not None:
             self._head_deadline.cancel()
@@ -86,3 +98,9 @@ class WebSocketConnection(WebSocketsSansIOProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self.conn = _FixedRefusals(max_size=config.ws_max_size, logger=logging.getLogger("uvicorn.error"))
+
+    async def send(self, message: ASGISendEvent) -> None:
+        """Sends ``message``; a complete denial ends the handshake, which uvicorn 0.54 logs as an error."""
+        await super().send(message)
+        if message["type"] == "websocket.http.response.body" and not message.get("more_body", False):
+            self.handshake_complete = True

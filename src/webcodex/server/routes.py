@@ -54,25 +54,23 @@ class JsonRoute:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer, unless the client is gone."""
         try:
-            answer = await self._answer(scope, receive)
-        except request_body.Gone:
-            return
-        if answers.CLOSE in answer.headers:
-            await request_body.refuse_rest(answer, receive, send)
-        else:
-            await answers.send_whole(answer, send)
-
-    async def _answer(self, scope: Scope, receive: Receive) -> answers.Answer:
-        misfit = _misfit(scope)
-        if misfit is not None:
-            return misfit
-        try:
+            misfit = _misfit(scope)
+            if misfit is not None:
+                await request_body.refuse_rest(misfit, receive, send)
+                return
             caller = await self._authentication.caller(scope["headers"], self._path)
             body = await request_body.read(receive)
+        except request_body.Gone:
+            return
+        except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
+            await request_body.refuse_rest(refusal(error, self._path), receive, send)
+            return
+        await answers.send_whole(await self._answer(caller, body), send)
+
+    async def _answer(self, caller: access.Caller, body: bytes) -> answers.Answer:
+        try:
             decoded = request_body.parse(body) if body or not self._may_be_empty else {}
             return await self._respond(caller, decoded)
-        except request_body.Gone:
-            raise
         except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
             return refusal(error, self._path)
 
