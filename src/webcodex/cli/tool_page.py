@@ -1,0 +1,159 @@
+"""Writes the page of all tools from the tool table: params, results, rights and refusals."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+from webcodex.core.access import Scope
+from webcodex.tools import contract, errors, gateway_tools, registry
+from webcodex.tools.contract import Audience, Recording, Tool
+
+_DEEPEST: Final = 8  # a model that holds itself would never end
+_BOUNDS: Final = (
+    ("minimum", "≥ {}"),
+    ("maximum", "≤ {}"),
+    ("exclusiveMinimum", "> {}"),
+    ("exclusiveMaximum", "< {}"),
+    ("minLength", "≥ {} chars"),
+    ("maxLength", "≤ {} chars"),
+    ("minItems", "≥ {} items"),
+    ("maxItems", "≤ {} items"),
+    ("pattern", "`{}`"),
+)
+_AUDIENCE: Final = {Audience.MODEL: "models and adapters", Audience.ADAPTER: "adapters only"}
+_RECORDING: Final = {
+    Recording.BUSINESS: "as meaningful work",
+    Recording.NONE: "no, it is adapter traffic",
+}
+_HEAD: Final = """\
+# Tools
+
+Generated from the tool table by `make generate`; edit the tool's params, result and record instead.
+
+Every tool is called at `POST /api/tools/call`, and a model-visible one over MCP too, directly or through \
+`call_runtime_tool`.
+An adapter tool is unknown over MCP: no model can call it.
+A recorded call leaves a started and a finished event in the Workflow Sessions it concerns; adapter traffic \
+leaves none.
+"""
+
+
+def text() -> str:
+    """Returns the whole page."""
+    tools = sorted(registry.TOOLS, key=lambda tool: (tool.category, tool.name))
+    index = [f"| [`{tool.name}`](#{tool.name}) | {tool.category} | {_cell(tool.summary)} |" for tool in tools]
+    parts = [_HEAD, "| Tool | Category | What it does |", "|---|---|---|", *index, ""]
+    for tool in tools:
+        parts += [*_section(tool), ""]
+    return "\n".join([*parts, *_errors()]) + "\n"
+
+
+def _section(tool: Tool) -> Iterator[str]:
+    yield f"## {tool.name}"
+    yield ""
+    yield tool.summary
+    yield ""
+    if tool is gateway_tools.GATEWAY:
+        yield f"- Needs, does, records and answers what its target does; {_annotations(tool.annotations)}"
+        yield ""
+        yield from _fields("Param", tool.params.model_json_schema(), is_input=True)
+        return
+    yield f"- Needs: {_scopes(tool.scopes)}"
+    if tool.optional_scopes:
+        yield f"- Shows more with: {_scopes(tool.optional_scopes)}"
+    yield f"- Seen by: {_AUDIENCE[tool.audience]}"
+    yield f"- Recorded: {_RECORDING[tool.recording]}"
+    yield f"- Effect: {tool.effect.value}; {_annotations(tool.annotations)}"
+    if tool.aliases:
+        yield f"- Older names: {', '.join(f'`{name}`' for name in tool.aliases)}"
+    words = sorted({tool.value_word, *tool.value_words.values()})
+    yield f"- A value outside its bounds: {', '.join(f'`{word}`' for word in words)}"
+    yield ""
+    yield from _fields("Param", tool.params.model_json_schema(), is_input=True)
+    yield ""
+    yield from _fields("Result", tool.result.model_json_schema(), is_input=False)
+
+
+def _scopes(scopes: tuple[Scope, ...]) -> str:
+    return ", ".join(f"`{scope.value}`" for scope in scopes) or "no scope of its own"
+
+
+def _annotations(found: contract.Annotations) -> str:
+    words = {
+        "read-only": found.read_only,
+        "destructive": found.destructive,
+        "idempotent": found.idempotent,
+        "open world": found.open_world,
+    }
+    return ", ".join(word if holds else f"not {word}" for word, holds in words.items())
+
+
+def _fields(head: str, schema: dict[str, Any], *, is_input: bool) -> Iterator[str]:
+    definitions = schema.get("$defs", {})
+    rows = list(_rows(schema, definitions, "", is_input=is_input))
+    if not rows:
+        yield f"{head}s: none of its own."
+        return
+    yield f"| {head} | Type | Meaning |"
+    yield "|---|---|---|"
+    yield from rows
+
+
+def _rows(schema: dict[str, Any], definitions: dict[str, Any], at: str, *, is_input: bool) -> Iterator[str]:
+    required = schema.get("required", [])
+    for name, inner in schema.get("properties", {}).items():
+        place = f"{at}{name}"
+        meaning = [inner.get("description", "")]
+        if is_input and name in required:
+            meaning.append("Required.")
+        elif is_input and inner.get("default") is not None:
+            meaning.append(f"Default `{json.dumps(inner['default'])}`.")
+        elif not is_input and name not in required:
+            meaning.append("May be absent.")
+        words = _cell(" ".join(part for part in meaning if part))
+        yield f"| `{place}` | {_cell(_type(inner))} | {words} |"
+        for nested, steps in _nested(inner) if place.count(".") < _DEEPEST else ():
+            target = definitions[nested.rpartition("/")[2]]
+            yield from _rows(target, definitions, f"{place}{steps}.", is_input=is_input)
+
+
+def _nested(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yields the models that a field holds, each with the brackets of the lists it lies in."""
+    if "$ref" in schema:
+        yield schema["$ref"], ""
+    for choice in schema.get("anyOf", []):
+        yield from _nested(choice)
+    if isinstance(schema.get("items"), dict):
+        for nested, steps in _nested(schema["items"]):
+            yield nested, f"[]{steps}"
+
+
+def _type(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return " or ".join(_type(choice) for choice in schema["anyOf"])
+    if "enum" in schema:
+        return " or ".join(f"`{json.dumps(word)}`" for word in schema["enum"])
+    if "const" in schema:
+        return f"`{json.dumps(schema['const'])}`"
+    if "$ref" in schema:
+        return "object"
+    kind = str(schema.get("type", "any"))
+    if kind == "array":
+        kind = f"list of {_type(schema.get('items', {}))}"
+    bounds = [words.format(schema[key]) for key, words in _BOUNDS if key in schema]
+    return f"{kind}, {', '.join(bounds)}" if bounds else kind
+
+
+def _errors() -> Iterator[str]:
+    yield "## Error words"
+    yield ""
+    yield "The `error_kind` of a failed ToolResult, with its sentence and its `recovery_kind`."
+    yield ""
+    yield "| Word | Sentence | Recovery |"
+    yield "|---|---|---|"
+    for word, (sentence, recovery) in sorted(errors.WORDS.items()):
+        yield f"| `{word}` | {_cell(sentence)} | `{recovery}` |"
+
+
+def _cell(words: str) -> str:
+    return words.replace("|", "\\|").replace("\n", " ")
