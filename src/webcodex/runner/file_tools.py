@@ -76,7 +76,7 @@ async def read_files(
     loop = asyncio.get_running_loop()
 
     reads = [
-        loop.run_in_executor(pool, _outcome, project, own, item, index, until)
+        loop.run_in_executor(pool, outcome, project, own, item, index, until)
         for index, item in enumerate(items)
     ]
     try:
@@ -94,13 +94,19 @@ async def read_files(
     return _reply(outcomes)
 
 
-def _outcome(
+def outcome(
     project: projects.Project,
     own: own_files.OwnFiles,
     item: Item,
     index: int,
     until: deadline.Deadline,
 ) -> dict[str, Any]:
+    """Returns one item of the reply, whether it succeeded or failed; blocks while it reads.
+
+    Raises:
+        RequestFailed: the Project's root was replaced.
+
+    """
     shown = _shown(item.path)
     if not until.remaining_s():
         return _failure(index, shown, {"reason": "timeout"})

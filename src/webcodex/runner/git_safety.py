@@ -84,7 +84,10 @@ class Repository:
         listed = self.run(["config", "--list", "--name-only", "-z"], most_bytes=_MAX_CONFIG_BYTES)
         if listed.ending is not bounded_process.Ending.EXITED or listed.exit_code != 0:
             raise GitFailed("the repository's settings cannot be listed")
-        self._overrides = overrides(listed.output.decode(errors="surrogateescape").split("\0"))
+        keys = listed.output.decode(errors="surrogateescape").split("\0")
+        self._overrides = overrides(keys)
+        self.is_partial = "extensions.partialclone" in keys
+        """Whether some of its objects are only promised; nothing fetches them here."""
 
     def run(self, arguments: Sequence[str], *, most_bytes: int) -> bounded_process.Outcome:
         """Returns what one Git command says.

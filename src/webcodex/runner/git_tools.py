@@ -19,7 +19,6 @@ _STATUS: Final = (
     "--untracked-files=normal",
     "--ignore-submodules=all",
     "--ahead-behind",
-    "--find-renames",
 )
 _FIELDS: Final = {"1": 7, "2": 8, "u": 9}
 """How many fields of a record, after its kind, stand before the path."""
@@ -41,7 +40,9 @@ def git_status(project: projects.Project, git: str, until: deadline.Deadline) ->
                 return _nothing_known("non_git_project")
             directory = git_safety.directory_of(root, project.root)
             repository = git_safety.Repository(git, directory, until)
-            outcome = repository.run(_STATUS, most_bytes=_MAX_OUTPUT_BYTES)
+            # A rename is found by comparing contents, which a partial clone would have to fetch.
+            renames = "--no-renames" if repository.is_partial else "--find-renames"
+            outcome = repository.run([*_STATUS, renames], most_bytes=_MAX_OUTPUT_BYTES)
         with paths.open_root(project):
             return _facts(outcome)
     except paths.RootReplaced as error:
