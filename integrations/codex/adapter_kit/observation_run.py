@@ -3,7 +3,7 @@
 import time
 
 from adapter_kit import config as configuration
-from adapter_kit import drain, hook_input, json_text, limits, outbox, private_files, process, refusal
+from adapter_kit import json_text, limits, outbox, private_files, process, refusal, reports
 from adapter_kit import server_client as client
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def _parsed(arguments: list[str]) -> tuple[list[str], str]:
     if path and verb in _VERBS:
         return verb, path
     if not any(word in known for word in verb for known in _VERBS):
-        hook_input.drop()
+        process.drop()
     raise refusal.Refused("invalid_arguments")
 
 
@@ -82,17 +82,17 @@ class _Run:
     """What whoever ends the run needs to know: the counts and, once it is known, the outbox."""
 
     def __init__(self) -> None:
-        self.counts = drain.Tally()
+        self.counts = outbox.Tally()
         self._config: configuration.Config | None = None
         self._box: outbox.Outbox | None = None
 
     def hook(self, path: str) -> "NoReturn":
         """One payload was ignored, reported, or reported in part; stdin is drained before anything (A-04)."""
-        payload = hook_input.parsed(hook_input.drained())
+        payload = reports.parsed(process.drained())
         if payload is None:
             process.end(0)
         self._config = configuration.load(path)
-        event = hook_input.reported(payload, self._config)
+        event = reports.reported(payload, self._config)
         self._box = box = outbox.Outbox(self._config)
         try:  # at capacity the others are sent all the same, so that a later run finds room
             box.save(event)
@@ -159,10 +159,10 @@ class _Run:
             pass
         process.end(1, err=self.counts.incomplete())
 
-    def _started(self, box: outbox.Outbox, lock: private_files.FileLock, seconds: float) -> drain.Drain:
+    def _started(self, box: outbox.Outbox, lock: private_files.FileLock, seconds: float) -> outbox.Drain:
         if not lock.take():
             raise refusal.Refused("adapter_busy_event_pending")
-        return drain.Drain(box, self.counts, client.Deadline(seconds), self._expired)
+        return outbox.Drain(box, self.counts, client.Deadline(seconds), self._expired)
 
     def _expired(self) -> "NoReturn":
         self.counts.is_late = True

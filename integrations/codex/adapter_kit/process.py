@@ -1,11 +1,14 @@
-"""The process around one run: signals, the watchdog over the network, one answer and one exit status (A-03).
+"""The process around one run: stdin, signals, the watchdog over the network, one answer and one status.
 
-The status is 0 or 1 and never 2, which a host may read as an instruction.
+The status is 0 or 1 and never 2, which a host may read as an instruction (A-03).
 """
 
 import _signal  # type: ignore[import-not-found]  # the C module that ``signal`` wraps
 import _thread
 import sys
+import time
+
+from adapter_kit import limits, refusal
 
 if sys.platform == "win32":
     import nt as system
@@ -92,6 +95,52 @@ def _written(descriptor: int, text: bytes) -> bool:
     except OSError:
         return False
     return True
+
+
+def drained(seconds: float = limits.STDIN_SECONDS) -> bytes:
+    """All of stdin, or its first ``STDIN_KEPT_BYTES`` if there is more; the rest is read and dropped (A-04).
+
+    A thread reads, since no pipe can be read with a time-out on every platform.
+
+    Raises:
+        Refused: ``invalid_hook_payload`` if stdin has not ended in ``seconds``.
+    """
+    found: list[bytes] = []
+    ended = _thread.allocate_lock()
+    ended.acquire()
+    _thread.start_new_thread(_drain, (found, ended))
+    if not ended.acquire(timeout=seconds) or not found:
+        raise refusal.Refused("invalid_hook_payload")
+    return found[0]
+
+
+def drop() -> None:
+    """What a host may be writing is read and dropped, so that its write does not break; a terminal is not."""
+    if system.isatty(_STDIN):
+        return
+    try:
+        drained()
+    except refusal.Refused:
+        return
+
+
+def _drain(found: list[bytes], ended: "_thread.LockType") -> None:
+    kept = b""
+    try:
+        while True:
+            try:
+                part = system.read(_STDIN, limits.RECEIVE_BYTES)
+            except BlockingIOError:  # a host may hand over a pipe that does not block
+                time.sleep(limits.LOCK_POLL_SECONDS)
+                continue
+            if not part:
+                break
+            kept += part[: limits.STDIN_KEPT_BYTES - len(kept)]
+        found.append(kept)
+    except OSError:  # stdin is closed: there is no document
+        pass
+    finally:
+        ended.release()
 
 
 class Watchdog:

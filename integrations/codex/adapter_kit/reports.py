@@ -1,4 +1,4 @@
-"""One report of a tool use: its identity, the file that keeps it, the checks of a stored one (A-25, A-26).
+"""One report: read from the payload, made, kept in a file, checked, and acknowledged (A-23 to A-26, A-33).
 
 A report is bound to the configuration it was made under; no other configuration can send it elsewhere.
 """
@@ -6,14 +6,16 @@ A report is bound to the configuration it was made under; no other configuration
 import sys
 
 from adapter_kit import config as configuration
-from adapter_kit import json_text, refusal
+from adapter_kit import json_text, limits, paths, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     Event = dict[str, str | None]
+    Payload = dict[str, object]
 
+_HANDLED_EVENT = "PostToolUse"
 _HASH_CHARS = "0123456789abcdef"
 _HASH_LENGTH = 64
 _TOOL_CHARS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:-"
@@ -51,16 +53,43 @@ def association(config: configuration.Config) -> str:
     return digest(json_text.encode(parts))
 
 
-def event(config: configuration.Config, tool_use_id: str, tool: str) -> "Event":
-    """The report of one tool call of the configured conversation; its outcome is never known (A-24)."""
-    return {
-        "project": config.project,
-        "session_id": config.workflow_session_id,
-        "adapter_id": _adapter_id(config),
-        "event_id": digest(f"codex-tool\0{config.local_session_id}\0{tool_use_id}".encode()),
-        "observed_tool": tool,
-        "exit_code": None,
-    }
+def parsed(data: bytes) -> "Payload | None":
+    """The payload of a ``PostToolUse``, or None for another event, which is ignored (A-23 #1, #2).
+
+    Raises:
+        Refused: ``input_too_large`` or ``invalid_hook_payload``.
+    """
+    if len(data) > limits.MAX_BYTES:
+        raise refusal.Refused("input_too_large")
+    try:
+        payload = json_text.decode(data)
+    except ValueError:
+        raise refusal.Refused("invalid_hook_payload") from None
+    if not isinstance(payload, dict) or not isinstance(payload.get("hook_event_name"), str):
+        raise refusal.Refused("invalid_hook_payload")
+    return payload if payload["hook_event_name"] == _HANDLED_EVENT else None
+
+
+def reported(payload: "Payload", config: configuration.Config) -> "Event":
+    """The report of the tool call in the payload, every identity check passed in order (A-23 #4 to #7).
+
+    Raises:
+        Refused: with the reason of the first check that fails.
+    """
+    if payload.get("session_id") != config.local_session_id:
+        raise refusal.Refused("local_session_mismatch")
+    if not _leads_to(payload.get("cwd"), config.project_root):
+        raise refusal.Refused("project_root_mismatch")
+    tool_use_id, tool = payload.get("tool_use_id"), payload.get("tool_name")
+    if (
+        not isinstance(tool_use_id, str)
+        or not configuration.is_plain_text(tool_use_id)
+        or len(tool_use_id) > limits.IDENTITY_CHARS
+    ):
+        raise refusal.Refused("missing_tool_identity")
+    if not isinstance(tool, str) or not is_tool_name(tool):
+        raise refusal.Refused("invalid_tool_name")
+    return _event(config, tool_use_id, tool)
 
 
 def file_name(bound_to: str, event_id: str) -> str:
@@ -151,6 +180,27 @@ def refusal_kind(answer: bytes) -> str | None:
     output = result.get("output")
     kind = output.get("error_kind") if isinstance(output, dict) else None
     return kind if result.get("success") is False and kind in _REFUSALS else None
+
+
+def _leads_to(cwd: object, root: str) -> bool:
+    if not isinstance(cwd, str) or not configuration.is_plain_text(cwd) or not paths.is_absolute(cwd):
+        return False
+    try:
+        return cwd == root or paths.resolved(cwd) == root
+    except (OSError, ValueError):
+        return False
+
+
+def _event(config: configuration.Config, tool_use_id: str, tool: str) -> "Event":
+    """The report of one tool call of the configured conversation; its outcome is never known (A-24)."""
+    return {
+        "project": config.project,
+        "session_id": config.workflow_session_id,
+        "adapter_id": _adapter_id(config),
+        "event_id": digest(f"codex-tool\0{config.local_session_id}\0{tool_use_id}".encode()),
+        "observed_tool": tool,
+        "exit_code": None,
+    }
 
 
 def _adapter_id(config: configuration.Config) -> str:

@@ -3,12 +3,12 @@
 A report set aside is kept for diagnosis; it does not prove that nothing was stored.
 """
 
-from adapter_kit import drain, json_text, limits, outbox, private_files
+from adapter_kit import json_text, limits, outbox, private_files
 
 _MOVABLE = ("external_observation_conflict", "session_closed")
 
 
-def move(box: outbox.Outbox, counts: drain.Tally, refusals: dict[str, str], at: int) -> None:
+def move(box: outbox.Outbox, counts: outbox.Tally, refusals: dict[str, str], at: int) -> None:
     """Every report refused for conflict or a closed Session is in ``rejected/``, as far as there is room.
 
     The caller holds ``.lock``. Each is written there before it leaves the outbox, so that whoever finds both
