@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import enum
+import logging
 import threading
 from time import monotonic
 from typing import Final
 
-import structlog
 import websockets
 from websockets.asyncio import client
 
@@ -17,7 +17,7 @@ from webcodex.runner import deadline, failures, presence, work
 _SEND_WITHIN_S: Final = 30.0
 _SHORTEST_NAP_S: Final = 0.01
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 class Verdict(enum.Enum):
@@ -115,13 +115,13 @@ class Conversation:
                 self.verdict = Verdict.WELCOMED
                 self.registered_at = monotonic()
                 self._registered.set()
-                log.info("link.registered", connection_id=event.connection_id)
+                log.info("action=link_registered connection=%s", event.connection_id)
             case runner_link.TurnedAway():
                 forbidden = event.code == "register_forbidden"
                 self.verdict = Verdict.FORBIDDEN if forbidden else Verdict.TURNED_AWAY
-                log.warning("link.turned_away", code=event.code, reason=event.reason)
+                log.warning("action=link_turned_away code=%s reason=%s", event.code, event.reason)
             case runner_link.InventoryAnswered():
-                log.info("inventory.answered", status=event.status.status)
+                log.info("action=inventory_answered status=%s", event.status.status)
             case runner_link.Acknowledged() | runner_link.Ponged():
                 pass
 
@@ -141,7 +141,6 @@ class Conversation:
             return await self._work.answer(request, until), calls.ExecutionState.COMPLETED
         except failures.RequestFailed as error:
             return error.failure, error.execution
-        except Exception as error:  # noqa: BLE001 - one request must not end the connection of all
-            # The message of an unforeseen error may hold a path, so only its kind is logged.
-            log.warning("request.failed", request_id=request.request_id, error=type(error).__name__)
+        except Exception:  # one request must not end the connection of all
+            log.exception("action=request_failed request=%s", request.request_id)
             return failures.INTERNAL, calls.ExecutionState.OUTCOME_UNKNOWN

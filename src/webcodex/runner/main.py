@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import logging
 import os
 import signal
 import sys
@@ -9,10 +10,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-import structlog
-
 from webcodex.runner import (
     git_safety,
+    logs,
     own_files,
     presence,
     projects,
@@ -26,12 +26,12 @@ from webcodex.runner import (
 CONFIG_VARIABLE: Final = "WEBCODEX_RUNNER_CONFIG"
 BAD_CONFIGURATION: Final = 2
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the Runner to its end and returns its exit code: 2 for an unusable configuration (R-01)."""
-    _log_to_stderr()
+    logs.begin()
     try:
         configured = settings.load(_config_path(argv, os.environ), os.environ)
         with state_dir.held(configured.state_dir) as state:
@@ -56,18 +56,6 @@ def _config_path(argv: Sequence[str] | None, environment: Mapping[str, str]) -> 
     return stated
 
 
-def _log_to_stderr() -> None:
-    structlog.configure(
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.EventRenamer("action"),
-            structlog.processors.LogfmtRenderer(key_order=["timestamp", "level", "action"]),
-        ],
-        logger_factory=structlog.WriteLoggerFactory(sys.stderr),
-    )
-
-
 def _rules(configured: settings.Settings) -> projects.Rules:
     return projects.Rules(
         registry_dir=configured.project_registry_dir,
@@ -86,9 +74,9 @@ def _first_registry(rules: projects.Rules) -> projects.Registry:
 
 
 def _report(registry: projects.Registry) -> None:
-    log.info("registry.read", projects=len(registry.projects), faults=len(registry.faults))
+    log.info("action=registry_read projects=%d faults=%d", len(registry.projects), len(registry.faults))
     for fault in registry.faults:
-        log.warning("registry.fault", file=fault.file, rule=fault.rule)
+        log.warning("action=registry_fault file=%s rule=%s", fault.file, fault.rule)
 
 
 async def _serve(
@@ -110,13 +98,13 @@ async def _serve(
         loop.add_signal_handler(number, stop.set)
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     rereading = asyncio.create_task(_reread(reread, rules, tasks, runner))
-    log.info("runner.started", instance_id=runner.instance_id)
+    log.info("action=runner_started instance=%s", runner.instance_id)
     try:
         await server_link.keep(configured, runner, tasks, stop)
     finally:
         rereading.cancel()
         tasks.close()
-    log.info("runner.stopped")
+    log.info("action=runner_stopped")
 
 
 async def _reread(
@@ -129,7 +117,7 @@ async def _reread(
         try:
             registry = await asyncio.to_thread(projects.load, rules)
         except projects.RegistryUnreadable as error:
-            log.warning("registry.unreadable", rule=str(error))
+            log.warning("action=registry_unreadable rule=%s", error)
             continue
         tasks.registry = registry
         _report(registry)

@@ -7,7 +7,6 @@ import random
 from time import monotonic
 from typing import Final
 
-import structlog
 import websockets
 from websockets.asyncio import client
 
@@ -17,7 +16,7 @@ from webcodex.runner import backoff, conversation, presence, settings, work
 _CLOSE_WITHIN_S: Final = 3.0
 _CREDENTIAL_REFUSED: Final = frozenset({401, 403})
 
-log: structlog.stdlib.BoundLogger = structlog.get_logger()
+log = logging.getLogger(__name__)
 
 _SILENT: Final = logging.getLogger("webcodex.runner.websockets")
 _SILENT.addHandler(logging.NullHandler())
@@ -57,11 +56,11 @@ async def _attempt(
         socket = await _dialled(configured, stop)
     except websockets.InvalidStatus as error:
         status = error.response.status_code
-        log.warning("link.refused", status=status)
+        log.warning("action=link_refused status=%d", status)
         refused = status in _CREDENTIAL_REFUSED
         return backoff.Parting.CREDENTIAL_REFUSED if refused else backoff.Parting.LOST, 0.0
     except (OSError, TimeoutError, websockets.WebSocketException) as error:
-        log.warning("link.unreachable", error=type(error).__name__)
+        log.warning("action=link_unreachable error=%s", type(error).__name__)
         return backoff.Parting.LOST, 0.0
     if socket is None:
         return backoff.Parting.LOST, 0.0
@@ -71,9 +70,9 @@ async def _attempt(
         await talk.hold(stop)
     except link.LinkOver as error:
         close_code = error.close_code
-        log.warning("link.over", why=str(error))
+        log.warning("action=link_over why=%s", error)
     except (OSError, websockets.WebSocketException) as error:
-        log.warning("link.lost", error=type(error).__name__)
+        log.warning("action=link_lost error=%s", type(error).__name__)
     finally:
         await socket.close(close_code)
     forbidden = talk.verdict is conversation.Verdict.FORBIDDEN
