@@ -1,14 +1,22 @@
 """Runs the whole Server inside the test, over real SQLite and without sockets; the clock is the test's."""
 
+import asyncio
+import contextlib
+import functools
 import json
+import sqlite3
+import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import httpx2
+from sqlalchemy import update
 
 from webcodex.server import app, settings
+from webcodex.storage import engine, projects, runners, schema
+from webcodex.storage.database import Transaction
 
 TOKEN: Final = "bootstrap-of-this-test"
 NOW: Final = 1_790_000_000
@@ -60,13 +68,71 @@ class Server:
         assert status == 200, made
         return str(made["token"])
 
+    async def disable(self, username: str) -> None:
+        """Disables a user."""
+        users = schema.users
+        disabled = update(users).where(users.c.username == username).values(disabled_at=self.now)
+        assert await self.database.write(lambda tx: tx.change(disabled)) == 1
+
+    async def add_project(self, user_id: str | None, client_id: str, project_id: str) -> str:
+        """Stores a Runner of that user, away, with one Project, and returns the Project's canonical id."""
+        runner = runners.Runner(
+            client_id=client_id,
+            user_id=user_id,
+            connection_id="conn",
+            instance_id="instance",
+            store_id="store",
+            last_seen_at=self.now,
+            said_goodbye=False,
+            retired=(),
+            registered_at=self.now,
+            facts={},
+        )
+        project = projects.Project(
+            client_id=client_id, project_id=project_id, path="/" + project_id, name=None, allow_patch=True
+        )
+
+        def add(tx: Transaction) -> None:
+            runners.save(tx, runner)
+            projects.replace_inventory(tx, client_id, [project])
+
+        await self.database.write(add)
+        return project.canonical
+
 
 @asynccontextmanager
 async def server(folder: Path, **environment: str) -> AsyncIterator[Server]:
-    """Runs a Server over ``folder / "data"``."""
-    running = Server(folder / "data", environment)
-    async with running.client, running.application.running():
-        yield running
+    """Runs a Server over ``folder / "data"``, in a task of its own, since fixtures may end in another one."""
+    data_dir = folder / "data"
+    if not data_dir.exists():
+        data_dir.mkdir(mode=0o700)
+        (data_dir / settings.DATABASE_FILE).write_bytes(_empty_database())
+    running = Server(data_dir, environment)
+    is_ready, may_end = asyncio.Event(), asyncio.Event()
+
+    async def run() -> None:
+        async with running.client, running.application.running():
+            is_ready.set()
+            await may_end.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(run())
+        await is_ready.wait()
+        try:
+            yield running
+        finally:
+            may_end.set()
+
+
+@functools.cache
+def _empty_database() -> bytes:
+    """Returns a database at the present schema; making it costs more than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / settings.DATABASE_FILE
+        engine.SqliteDatabase(path).close()
+        with contextlib.closing(sqlite3.connect(path)) as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        return path.read_bytes()
 
 
 def _credential(token: str | None) -> dict[str, str]:

@@ -39,23 +39,23 @@ class Application:
 
         """
         self.database = engine.SqliteDatabase(settings.database_path(chosen))
-        self._authentication = Authentication(chosen, self.database, now)
+        self.authentication = Authentication(chosen, self.database, now)
         self._runners = runner_gateway.RunnerGateway(
             database=self.database,
-            authentication=self._authentication,
+            authentication=self.authentication,
             now=now,
             monotonic=time.monotonic,
             entropy=secrets.token_bytes,
         )
         built = services.build(self.database, self._runners, now)
-        self._mcp = mcp_endpoint.McpEndpoint(built, chosen, self._authentication)
+        self._mcp = mcp_endpoint.McpEndpoint(built, chosen, self.authentication)
         self._routes: Mapping[str, ASGIApp] = {
             "/mcp": self._mcp,
             RUNNER_PATH: self._without_websocket,
             **_health_routes(health.Health(self.database)),
-            **_tool_routes(rest.ToolRoutes(built), self._authentication),
+            **_tool_routes(rest.ToolRoutes(built), self.authentication),
             **{
-                path: routes.JsonRoute(path, self._authentication, accounts_api.Accounts(built, route).answer)
+                path: routes.JsonRoute(path, self.authentication, accounts_api.Accounts(built, route).answer)
                 for path, route in accounts_api.ROUTES.items()
             },
         }
@@ -69,7 +69,7 @@ class Application:
                 yield
         finally:
             await self._runners.close()
-            await self._authentication.close()
+            await self.authentication.close()
             self.database.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -94,7 +94,7 @@ class Application:
             answer = answers.wrong_method("GET")
         else:
             try:
-                await self._authentication.caller(scope["headers"], RUNNER_PATH)
+                await self.authentication.caller(scope["headers"], RUNNER_PATH)
             except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
                 answer = routes.refusal(error, RUNNER_PATH)
         await answers.send_whole(answer, send)
