@@ -24,6 +24,9 @@ FLUSH_SECONDS = 15.0
 SEND_SECONDS = 5.0
 """The longest single request of a drain (A-31)."""
 
+WATCHDOG_MARGIN_SECONDS = 0.05
+"""How much earlier than the watchdog the sockets give up (A-20)."""
+
 OTHERS_SECONDS = 1.0
 """How long a hook-fed drain spends on reports of earlier runs (A-31)."""
 

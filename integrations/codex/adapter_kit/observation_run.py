@@ -71,7 +71,7 @@ def _parsed(arguments: list[str]) -> tuple[list[str], str]:
         at = arguments.index("--config")
         path = arguments[at + 1]
         verb = sorted(arguments[:at] + arguments[at + 2 :])
-    if path and verb in _VERBS:
+    if path and path[0] != "-" and verb in _VERBS:
         return verb, path
     if not any(word in known for word in verb for known in _VERBS):
         process.drop()

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
+    Refusals = dict[str, tuple[str, reports.Event]]
+
 REJECTED = "rejected"
 SAVE_LOCK = ".save"
 SEND_LOCK = ".lock"
@@ -202,7 +204,7 @@ class Tally:
 
 
 class Drain:
-    """One pass over the outbox; ``refusals`` names the reports refused for good, with the Server's word.
+    """One pass over the outbox; ``refusals`` are the reports refused for good, with the Server's word.
 
     ``left`` is what was in the outbox when it was last looked at and has not been delivered since; None if
     the drain stopped before it had seen everything.
@@ -223,7 +225,7 @@ class Drain:
         self._authorization = ""
         self._tried: set[str] = set()
         self._gone: set[str] = set()
-        self.refusals: dict[str, str] = {}
+        self.refusals: Refusals = {}
         self.left: list[str] | None = None
 
     def deliver_own(self, name: str, event: "reports.Event") -> bool:
@@ -300,7 +302,7 @@ class Drain:
         if status == _TOOL_FAILURE:
             kind = reports.refusal_kind(answer)
             if kind is not None:
-                self.refusals[name] = kind
+                self.refusals[name] = (kind, event)
                 self._counts.refused += 1
         return status == _TOOL_FAILURE
 
@@ -308,8 +310,11 @@ class Drain:
         if not self._authorization:
             self._authorization = server_client.read_authorization(self._box.config.authorization_file)
         body = json_text.encode({"tool": _TOOL, "params": event})
-        with process.Watchdog(deadline.remaining(), self._expired):
-            return server_client.post(self._box.config.server_url, _PATH, self._authorization, body, deadline)
+        seconds = deadline.remaining()
+        # The sockets end first, so that the watchdog ends only what they cannot.
+        within = deadline.within(seconds - limits.WATCHDOG_MARGIN_SECONDS)
+        with process.Watchdog(seconds, self._expired):
+            return server_client.post(self._box.config.server_url, _PATH, self._authorization, body, within)
 
     def _settle(self, name: str, event: "reports.Event", answer: bytes) -> None:
         try:

@@ -8,7 +8,7 @@ from adapter_kit import json_text, limits, outbox, private_files
 _MOVABLE = ("external_observation_conflict", "session_closed")
 
 
-def move(box: outbox.Outbox, counts: outbox.Tally, refusals: dict[str, str], at: int) -> None:
+def move(box: outbox.Outbox, counts: outbox.Tally, refusals: "outbox.Refusals", at: int) -> None:
     """Every report refused for conflict or a closed Session is in ``rejected/``, as far as there is room.
 
     The caller holds ``.lock``. Each is written there before it leaves the outbox, so that whoever finds both
@@ -18,8 +18,8 @@ def move(box: outbox.Outbox, counts: outbox.Tally, refusals: dict[str, str], at:
         Refused: ``private_state_directory_required`` or ``invalid_lock``.
         OSError: if a move is not certain.
     """
-    names = [name for name, kind in refusals.items() if kind in _MOVABLE]
-    if not names:
+    movable = {name: refused for name, refused in refusals.items() if refused[0] in _MOVABLE}
+    if not movable:
         return
     with private_files.FileLock(box.folder, outbox.SAVE_LOCK) as lock:
         if not lock.take(limits.SAVE_WAIT_SECONDS):
@@ -28,7 +28,7 @@ def move(box: outbox.Outbox, counts: outbox.Tally, refusals: dict[str, str], at:
         rejected = box.folder.make_subfolder(outbox.REJECTED)
         rejected.remove_staged(rejected.names())
         room = limits.REJECTED_FILES - len(outbox.reports_in(rejected))
-        for name in names:
+        for name, (kind, event) in movable.items():
             if room <= 0:
                 counts.meet("rejected_capacity")
                 return
@@ -37,8 +37,8 @@ def move(box: outbox.Outbox, counts: outbox.Tally, refusals: dict[str, str], at:
                 continue
             kept = {
                 "association": box.association,
-                "event": box.load(name),
-                "rejected": {"error_kind": refusals[name], "at": at},
+                "event": event,
+                "rejected": {"error_kind": kind, "at": at},
             }
             rejected.create(name, json_text.encode(kept))
             box.folder.remove(name)
