@@ -88,7 +88,7 @@ def found(folder: Path, path: str, own: own_files.OwnFiles) -> str:
 
 
 @requirement("R-11")
-@settings(max_examples=80, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     tree=trees(2),
     asked=st.lists(

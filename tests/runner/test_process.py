@@ -221,7 +221,7 @@ async def test_a_redirect_is_never_followed(place: Place) -> None:
 
 
 @requirement("R-30")
-@pytest.mark.parametrize("frame", ["no frame", '{"type": "pong"}', b"binary"])
+@pytest.mark.parametrize("frame", ["no frame", b"binary"])
 async def test_a_malformed_frame_closes_with_1002_and_is_survived(frame: str | bytes, place: Place) -> None:
     async with peer.listening() as server, peer.running(place.configure(server_url=server.url)):
         first = await server.dialled()
