@@ -15,7 +15,7 @@ from webcodex.cli import refusal
 READY_WITHIN_S: Final = 60.0
 STOP_WITHIN_S: Final = 10.0
 _READY: Final = re.compile(rb"webcodex-server ready on (?P<url>http://\S{1,300})")
-_MOST_LOG_BYTES: Final = 4 * 1024 * 1024
+MOST_LOG_BYTES: Final = 4 * 1024 * 1024
 _LAST_WORDS_BYTES: Final = 4096
 _LAST_WORDS_CHARS: Final = 300
 _CHUNK_BYTES: Final = 64 * 1024
@@ -110,7 +110,7 @@ async def start(
     Of the variables that begin with WEBCODEX_ it gets ``variables`` and nothing else.
     """
     environment = {key: value for key, value in os.environ.items() if not key.startswith(_OWN_VARIABLES)}
-    log = _opened_log(log_file)
+    log = opened_log(log_file)
     try:
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-P", "-m", "webcodex.cli.tether", module, *arguments),
@@ -127,8 +127,9 @@ async def start(
     return Child(name, process, log_file, log)
 
 
-def _opened_log(path: Path) -> int:
-    if path.exists() and path.stat().st_size > _MOST_LOG_BYTES:
+def opened_log(path: Path) -> int:
+    """Returns a descriptor that appends to a private log; one that has grown long is set aside first."""
+    if path.exists() and path.stat().st_size > MOST_LOG_BYTES:
         path.replace(path.with_suffix(".log.1"))
     return os.open(path, _APPEND, 0o600)
 

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from collections.abc import Coroutine
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ from webcodex.cli.installation import Installation
 Outcome = TypeVar("Outcome")
 
 SERVED_WITHIN_S: Final = 30.0
+PATIENCE_S: Final = 3.0
 _POLL_S: Final = 0.03
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
@@ -104,20 +106,28 @@ async def _live(plan: Plan) -> None:
     for number in _STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     crew: list[children.Child] = []
+    patience = asyncio.get_running_loop().call_later(PATIENCE_S, _say_starting)
     try:
         crew.append(server := await _start_server(plan))
         crew.append(runner := await _start_runner(plan))
         shown = await _unless_over(stop, crew, _bring_up(plan, server, runner))
+        patience.cancel()
         click.echo(page.text(shown))
         await _unless_over(stop, crew, asyncio.Event().wait())
     except Stopped:
         pass
     finally:
+        patience.cancel()
         plan.installation.running_file.unlink(missing_ok=True)
         for child in crew:
             child.terminate()
         for child in crew:
             await child.gone()
+
+
+def _say_starting() -> None:
+    if sys.stderr.isatty():
+        click.echo("Starting; this machine is busy or slow, so it takes a moment longer.", err=True)
 
 
 async def _start_server(plan: Plan) -> children.Child:
