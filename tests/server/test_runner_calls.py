@@ -193,6 +193,30 @@ async def test_every_waiting_caller_learns_that_its_connection_ended(
     assert await outcome(call(station)) is ports.RunnerUnavailable
 
 
+@requirement("R-41")
+async def test_answer_within_the_margin_after_the_budget_counts(station: Station, runner: Peer) -> None:
+    station.gateway._answer_margin_s = 10.0
+    waiting = call(station, budget_s=0.0)
+    request = await runner.next()
+    assert request["budget_ms"] == 0
+    await runner.answer(request, {"just": "in time"})
+    assert await waiting == {"just": "in time"}
+
+
+@requirement("R-34")
+async def test_caller_that_gives_up_as_the_connection_ends_harms_nobody(
+    station: Station, runner: Peer
+) -> None:
+    leaving, staying = call(station), call(station)
+    for _ in range(2):
+        await runner.next()
+    leaving.cancel()
+    await station.gateway.close()
+    assert await outcome(leaving) is asyncio.CancelledError
+    assert await outcome(staying) is ports.RunnerUnavailable
+    assert await runner.close_code() == 1001
+
+
 @requirement("R-34")
 async def test_silent_runner_leaves_nobody_waiting(station: Station, runner: Peer) -> None:
     waiting = call(station)
