@@ -240,3 +240,36 @@ def test_whatever_names_a_program_is_overridden_and_the_rest_is_left() -> None:
     assert always["core.fsmonitor"] == "false"
     with pytest.raises(git_safety.GitFailed):
         git_safety.overrides(f"filter.f{number}.clean" for number in range(1001))
+
+
+@requirement("R-53")
+@pytest.mark.parametrize(
+    ("said", "trusted"),
+    [
+        ("git version 2.31.0", True),
+        ("git version 2.50.1 (Apple Git-155)", True),
+        ("git version 3.0", True),
+        ("git version 2.30.9", False),
+        ("git version 1.99.1", False),
+        ("something else", False),
+        ("", False),
+    ],
+)
+def test_a_git_that_takes_no_overrides_counts_as_none(
+    said: str, trusted: bool, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = place.root / "git"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(place.root))
+    assert git_safety.find_git() == (str(program) if trusted else None)
+
+
+@requirement("R-53")
+def test_a_relative_search_path_finds_no_git(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = place.root / "git"
+    program.write_text("#!/bin/sh\necho git version 2.50.1\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(place.root)
+    monkeypatch.setenv("PATH", ".")
+    assert git_safety.find_git() is None

@@ -119,7 +119,7 @@ async def test_a_budget_that_passes_is_answered_as_timed_out(place: Place, folde
     (folder / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
     slow = place.root / "bin" / "git"
     slow.parent.mkdir()
-    slow.write_text("#!/bin/sh\nsleep 60\n")
+    slow.write_text('#!/bin/sh\n[ "$1" = --version ] && exec echo git version 2.50\nsleep 60\n')
     slow.chmod(0o755)
     async with (
         peer.listening() as server,

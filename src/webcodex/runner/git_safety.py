@@ -1,20 +1,27 @@
 """Runs Git so that it starts no program that a repository names (R-53).
 
 Git reads neither system nor global configuration. Of the repository's own, every setting that could name a
-program is looked up first, includes and worktree configuration too, and overridden for the one call.
+program is looked up first, includes and worktree configuration too, and overridden for the one call. What
+another process writes into the repository between that look-up and the call is not covered.
 """
 
 import os
 import re
 import shutil
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from webcodex.runner import bounded_process, deadline
 
 _MAX_CONFIG_BYTES: Final = 1024 * 1024
 _MAX_OVERRIDES: Final = 1000
+
+_VERSION: Final = re.compile(rb"git version (\d+)\.(\d+)")
+_VERSION_WITHIN_S: Final = 5.0
+_OLDEST: Final = (2, 31)
 
 _NAMES_A_PROGRAM: Final = re.compile(
     r".*(?:command|cmd|program|helper|driver|textconv|clean|smudge|process|fsmonitor|hookspath|hook|askpass"
@@ -62,9 +69,24 @@ class GitLate(Exception):
 
 
 def find_git() -> str | None:
-    """Returns the absolute path of Git on the Runner's own search path; None where there is none."""
+    """Returns the absolute path of Git on the Runner's own search path; None where there is none to trust.
+
+    Before 2.31 Git does not take overrides from its environment, so an older one counts as none.
+    """
     found = shutil.which("git")
-    return found if found is not None and Path(found).is_absolute() else None
+    if found is None or not Path(found).is_absolute():
+        return None
+    until = deadline.Deadline(at=monotonic() + _VERSION_WITHIN_S, given_up=threading.Event())
+    try:
+        said = bounded_process.run(
+            [found, "--version"], cwd="/", environment=_ENVIRONMENT, until=until, most_bytes=1024
+        )
+    except OSError:
+        return None
+    version = _VERSION.match(said.output)
+    if version is None or (int(version[1]), int(version[2])) < _OLDEST:
+        return None
+    return found
 
 
 def directory_of(descriptor: int, path: str) -> str:
