@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Final
 
@@ -208,15 +209,28 @@ def test_a_replaced_root_is_noticed(repository: Path) -> None:
     assert caught.value.failure == failures.ROOT_REPLACED
 
 
+@requirement("R-50")
+def test_a_deadline_that_has_passed_is_a_timeout(repository: Path) -> None:
+    with pytest.raises(failures.RequestFailed) as caught:
+        git_tools.git_status(registered(repository), GIT, soon(-1))
+    assert caught.value.failure == failures.TIMEOUT
+
+
 @requirement("R-50", "R-53")
-def test_git_is_ended_with_its_group_at_the_deadline(repository: Path, place: Place) -> None:
+def test_git_is_ended_with_its_group_when_its_time_is_over(repository: Path, place: Place) -> None:
     slow = place.root / "slow-git"
     pids = place.root / "pids"
-    slow.write_text(f"#!/bin/sh\nsleep 60 &\necho $! $$ > {pids}\nwait\n")
+    slow.write_text(f"#!/bin/sh\nsleep 60 &\necho $! $$ > {pids}.new\nmv {pids}.new {pids}\nwait\n")
     slow.chmod(0o755)
-    with pytest.raises(failures.RequestFailed) as caught:
-        git_tools.git_status(registered(repository), str(slow), soon(0.5))
-    assert caught.value.failure == failures.TIMEOUT
+    until = soon()
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(git_tools.git_status, registered(repository), str(slow), until)
+        while until.remaining_s() and not pids.exists():
+            until.given_up.wait(0.01)
+        until.given_up.set()
+        error = asked.exception(20)
+    assert isinstance(error, failures.RequestFailed)
+    assert error.failure == failures.TIMEOUT
     for pid in pids.read_text().split():
         assert not _runs(int(pid))
 
