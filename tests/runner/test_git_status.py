@@ -231,8 +231,11 @@ def test_git_is_ended_with_its_group_when_its_time_is_over(repository: Path, pla
         error = asked.exception(20)
     assert isinstance(error, failures.RequestFailed)
     assert error.failure == failures.TIMEOUT
-    for pid in pids.read_text().split():
-        assert not _runs(int(pid))
+    dying = soon(10)
+    started = [int(pid) for pid in pids.read_text().split()]
+    while any(map(_runs, started)) and dying.remaining_s():
+        dying.given_up.wait(0.01)
+    assert not any(map(_runs, started))
 
 
 def _runs(pid: int) -> bool:
