@@ -1,0 +1,183 @@
+"""Kills the real Server at each step between two effects, and reads what it left (O-29, S-14, S-76)."""
+
+import concurrent.futures
+import http.client
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+from websockets.sync.client import ClientConnection, connect
+
+from tests.journeys.installation import Installed
+from tests.requirements import requirement
+from tests.server import server_process
+from tests.server.server_process import TOKEN, ServerProcess
+from tests.server.station import hello
+
+DEMO: Final = "agent:r1:demo"
+ADAPTERS: Final = Path(__file__).parents[2] / "integrations/codex"
+WAIT_S: Final = 30
+CONVERSATION: Final = "conversation-of-fifty"
+DYING_SERVER: Final = """#!{python}
+import os, signal, sys
+from pathlib import Path
+from webcodex.server import main
+from webcodex.storage import writer
+from sqlalchemy.engine import RootTransaction
+
+armed = Path({armed!r})
+
+def die():
+    if armed.exists():
+        armed.unlink()
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if {step!r} == "before":
+    commit = RootTransaction.commit
+    RootTransaction.commit = lambda transaction: (die(), commit(transaction))
+else:
+    settle = writer._settle
+    writer._settle = lambda group: (die(), settle(group))
+sys.exit(main.main())
+"""
+
+
+@contextmanager
+def _runner(server: ServerProcess) -> Iterator[ClientConnection]:
+    url = server.url.replace("http://", "ws://") + "/api/agents/ws"
+    with connect(url, additional_headers={"Authorization": f"Bearer {TOKEN}"}, max_size=None) as runner:
+        runner.send(json.dumps(hello()))
+        assert json.loads(runner.recv(WAIT_S))["success"] is True
+        yield runner
+
+
+def _work(server: ServerProcess) -> str:
+    status, made = server.call("work_on_project", {"project": DEMO, "instruction": "x"})
+    assert status == 200, made
+    return str(made["output"]["session_id"])
+
+
+def _report(session: str) -> dict[str, Any]:
+    identity = {"adapter_id": "a" * 64, "event_id": "b" * 64}
+    return {"project": DEMO, "session_id": session, **identity, "observed_tool": "Bash"}
+
+
+@requirement("O-29", "O-16", "O-09", "O-11")
+@pytest.mark.parametrize(("step", "was_stored"), [("before", False), ("after", True)])
+def test_a_replay_after_a_kill_at_the_commit_gives_one_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str, *, was_stored: bool
+) -> None:
+    armed, program = tmp_path / "armed", tmp_path / "dying-server"
+    program.write_text(DYING_SERVER.format(python=sys.executable, armed=str(armed), step=step))
+    program.chmod(0o700)
+    monkeypatch.setattr(server_process, "PROGRAM", program)
+    with ServerProcess(tmp_path) as server:
+        with _runner(server) as runner:
+            runner.send(json.dumps({"type": "goodbye", "reason": "done"}))
+            session = _work(server)
+        armed.touch()
+        with pytest.raises((ConnectionError, OSError, http.client.HTTPException)):
+            server.call("record_external_observation", _report(session))
+        assert not armed.exists()
+        server.kill()
+        server.start()
+        status, replay = server.call("record_external_observation", _report(session))
+        assert (status, replay["output"]["inserted"]) == (200, not was_stored)
+        _, listed = server.call("list_external_observations", {"project": DEMO, "session_id": session})
+        rows = listed["output"]["observations"]
+        assert rows == [replay["output"]["observation"]]
+
+
+@requirement("S-04", "S-14", "S-76", "R-45")
+def test_a_call_cut_off_by_a_kill_stays_started_and_the_next_is_recorded(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, concurrent.futures.ThreadPoolExecutor(1) as background:
+        with _runner(server) as runner:
+            working = background.submit(_work, server)
+            _answer_git(runner)
+            session = working.result(WAIT_S)
+            reading = background.submit(server.call, "read_session_handoff", {"session_id": session})
+            assert json.loads(runner.recv(WAIT_S))["kind"] == "git_status"
+            server.kill()
+            with pytest.raises((ConnectionError, OSError, http.client.HTTPException)):
+                reading.result(WAIT_S)
+        server.start()
+        _, summary = server.call("read_session_summary", {"session_id": session})
+        kinds = [event["kind"] for event in summary["output"]["events"]]
+        assert kinds == ["task_instruction", "tool_call_started", "tool_call_started"]
+        _, summary = server.call("read_session_summary", {"session_id": session})
+        assert [event["kind"] for event in summary["output"]["events"]][3] == "tool_call_finished"
+
+
+def _answer_git(runner: ClientConnection) -> None:
+    request = json.loads(runner.recv(WAIT_S))
+    body = {"available": False, "reason_code": "non_git_project"}
+    answer = {
+        "type": "result",
+        "request_id": request["request_id"],
+        "connection_id": request["connection_id"],
+        "runner_instance_id": "i1",
+        "duration_ms": 1,
+        "command_execution_state": "completed",
+        "body": body,
+        "error": None,
+    }
+    runner.send(json.dumps(answer))
+
+
+def _call(installed: Installed, tool: str, **params: Any) -> dict[str, Any]:
+    asked = installed.run("tools", "call", tool, "--params", json.dumps(params), "--json")
+    assert asked.returncode == 0, asked.stderr
+    answer: dict[str, dict[str, Any]] = json.loads(asked.stdout)
+    return answer["output"]
+
+
+@requirement("A-93", "A-36", "O-27", "A-26")
+def test_fifty_hooks_at_once_lose_no_report(installed: Installed) -> None:
+    session = _call(installed, "work_on_project", project=installed.project, instruction="fifty")[
+        "session_id"
+    ]
+    words = ("--project", installed.project, "--session", session, "--conversation", CONVERSATION)
+    assert installed.run("adapter", "prepare", *words).returncode == 0
+    config = installed.data_dir / "adapters" / "observation.json"
+    hook = [
+        sys.executable,
+        "-I",
+        "-S",
+        str(ADAPTERS / "external_observation_hook.py"),
+        "--config",
+        str(config),
+    ]
+    runs = [_hook(hook, installed, number) for number in range(50)]
+    ended = [run.communicate(timeout=60) for run in runs]
+    left_behind = [json.loads(said) for _, said in ended if said]
+    assert all(line["refused"] == line["rejected"] == line["skipped"] == 0 for line in left_behind)
+    flushed = subprocess.run([*hook, "--flush"], capture_output=True, text=True, check=False, timeout=60)
+    assert flushed.returncode == 0, flushed.stderr
+    listed = _call(installed, "list_external_observations", project=installed.project, session_id=session)
+    assert len(listed["observations"]) == 50
+    assert {row["status"] for row in listed["observations"]} == {"unknown"}
+
+
+def _hook(words: list[str], installed: Installed, number: int) -> subprocess.Popen[str]:
+    payload = {
+        "session_id": CONVERSATION,
+        "transcript_path": None,
+        "cwd": str(installed.project_root),
+        "hook_event_name": "PostToolUse",
+        "tool_name": "Bash",
+        "tool_use_id": f"call_{number}",
+        "tool_input": {"command": "true"},
+        "tool_response": "",
+    }
+    run = subprocess.Popen(
+        words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert run.stdin is not None
+    run.stdin.write(json.dumps(payload))
+    run.stdin.flush()
+    return run
