@@ -80,10 +80,10 @@ class RangeError(Result):
 
 
 class RangeRead(Result):
-    """One item of the answer, in the order asked."""
+    """One item of the answer, in the order asked; a refused path is not repeated."""
 
     index: int
-    path: str
+    path: str | None
     success: bool
     error: RangeError | None
     output: RangeText | None
