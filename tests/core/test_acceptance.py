@@ -147,6 +147,11 @@ def test_unreadable_ledger_is_unknown_whatever_else_is_there() -> None:
         ("blocked", ["open_risks"], {"messages": (made.message(1, Kind.RISK),)}),
         ("blocked", ["outputs_missing"], {"output_check": check(OutputStatus.MISSING)}),
         ("blocked", ["outputs_unavailable"], {"output_check": check(OutputStatus.UNAVAILABLE)}),
+        (
+            "blocked",
+            ["outputs_missing"],
+            {"output_check": check(OutputStatus.MISSING, counter_moved=True)},
+        ),
         ("in_progress", ["active_runs"], {"runs": (run(RunState.STARTING),)}),
         ("in_progress", ["active_runs"], {"runs": (run(RunState.RUNNING),)}),
         ("in_progress", ["active_runs"], {"runs": (run(RunState.WAITING_PERMISSION),)}),
@@ -335,6 +340,26 @@ def test_oversized_evidence_is_dropped_from_the_end_and_codes_stay() -> None:
     assert given["evidence"]["total"] == 18
     assert [item["ref"][:2] for item in given["evidence"]["items"]] == ["00", "01", "02", "03", "04"]
     assert given["reason_codes"] == ["open_todos", "outputs_verified", "validation_passed"]
+
+
+@requirement("H-30")
+def test_evidence_fills_the_size_to_its_last_byte() -> None:
+    def sized(letters: int) -> dict[str, Any]:
+        paths = [f"{number:02d}" + "漢" * 198 for number in range(5)] + ["漢" * 130 + "x" * letters]
+        outputs = tuple(Output(path=path, status=OutputStatus.VERIFIED) for path in paths)
+        output_check = handoff_facts.OutputCheck(outputs=outputs, checked_at=made.NOW)
+        return shown(output_check=output_check, workspace=Missing.WORKSPACE_NOT_REQUESTED)
+
+    letters = max(number for number in range(70) if sized(number)["evidence"]["returned"] == 6)
+    assert handoff_text.size_bytes(sized(letters)) == 4096
+    assert sized(letters + 1)["evidence"]["returned"] == 5
+
+
+@requirement("H-35", "S-46")
+def test_verified_output_is_shown_as_verified_until_something_changes() -> None:
+    for counter_moved, status in ((False, "verified"), (True, "stale")):
+        given = shown(output_check=check(OutputStatus.VERIFIED, counter_moved=counter_moved))
+        assert given["evidence"]["items"][0]["status"] == status
 
 
 @requirement("H-34", "H-35")

@@ -200,6 +200,23 @@ def test_unreadable_store_is_unavailable_and_names_no_goal() -> None:
     assert (given["status"], given["reason_code"]) == ("unavailable", "store_unavailable")
 
 
+@requirement("H-21")
+def test_plan_beyond_its_bounds_is_cut_and_counted() -> None:
+    steps = tuple(
+        goal_context.Step(step_id=f"s{number}", title="x", status=goal_context.StepStatus.PENDING)
+        for number in range(33)
+    )
+    plan = shown(make(steps=steps, completion_conditions=("same",) * 9))["goal"]["plan"]
+    assert (plan["steps"]["returned"], plan["steps"]["total"], plan["steps"]["truncated"]) == (32, 33, True)
+    assert plan["completion_conditions"] == {
+        "items": ["same"] * 8,
+        "total": 9,
+        "returned": 8,
+        "truncated": True,
+        "content_truncated": False,
+    }
+
+
 @requirement("H-21", "H-22")
 def test_texts_are_cut_in_bytes_on_a_character_and_say_so() -> None:
     given = shown(

@@ -13,11 +13,9 @@ from webcodex.core.json_value import JsonObject
 VERSION: Final = 1
 SOURCE: Final = "explicit_workflow_session_correlation"
 # H-21: each limit holds in chars and in bytes; a char takes at least one byte, so the bytes decide.
-GOAL_ID_BYTES: Final = 128
 TITLE_BYTES: Final = 256
 OBJECTIVE_BYTES: Final = 1024
 CONDITION_BYTES: Final = 256
-STEP_ID_BYTES: Final = 32
 STEP_TITLE_BYTES: Final = 128
 SUMMARY_BYTES: Final = 512
 CANDIDATES: Final = 8
@@ -95,7 +93,7 @@ def _context(status: str, reason_code: str | None) -> JsonObject:
 def _candidate(goal: Goal) -> JsonObject:
     title = _excerpt(goal.title, TITLE_BYTES)
     return {
-        "goal_id": handoff_text.cut(goal.goal_id, chars=GOAL_ID_BYTES, size_bytes=GOAL_ID_BYTES),
+        "goal_id": goal.goal_id,
         "title": title.text,
         "title_truncated": title.truncated,
         "lifecycle": "active",

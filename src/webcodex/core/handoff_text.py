@@ -33,11 +33,10 @@ def excerpt(
 ) -> Excerpt:
     """Returns one line of at most ``chars`` code points and ``size_bytes`` bytes that the rule lets pass.
 
-    The rule sees the text as stored and as shown, since a space in place of a control character may complete
-    a marker.
+    The rule sees what would be shown, since a space in place of a control character may complete a marker.
     """
     line = spaced(text)
-    if rule(text).redacted or rule(line).redacted:
+    if rule(line).redacted:
         return Excerpt(text=redaction.REDACTED, truncated=True)
     shown = cut(line, chars=chars, size_bytes=size_bytes)
     return Excerpt(text=shown, truncated=was_redacted or shown != line)
