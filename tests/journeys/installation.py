@@ -121,9 +121,11 @@ def started(folder: Path, *words: str, project: Path | None = None) -> Iterator[
             variables=variables,
         )
     finally:
-        if up.poll() is None:
+        was_running = up.poll() is None
+        if was_running:
             up.terminate()
-        up.communicate(timeout=STOP_S)
+        _, said = up.communicate(timeout=STOP_S)
+        assert not was_running or (up.returncode, said) == (0, ""), said
 
 
 def _page(up: subprocess.Popen[str]) -> str:

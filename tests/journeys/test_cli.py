@@ -13,7 +13,7 @@ from click import testing
 from tests.journeys import installation
 from tests.journeys.installation import Installed
 from tests.requirements import requirement
-from webcodex.cli import credentials, main, server_client
+from webcodex.cli import credentials, main, program, server_client
 from webcodex.cli import installation as files
 from webcodex.runner import projects, settings
 
@@ -218,7 +218,7 @@ def test_commands_without_a_server_say_how_to_start_one(tmp_path: Path) -> None:
     assert none_yet.exit_code == 2
     assert none_yet.stderr == (
         f"There is no installation in {tmp_path / 'data'} yet.\n"
-        "Start one with: webcodex up --project /path/to/repository\n"
+        f"Start one with: {program.name()} up --project /path/to/repository\n"
     )
     token = tmp_path / "token"
     files.write_secret(token, "wc_pat_" + 64 * "0")

@@ -1,12 +1,14 @@
 """What the command line makes of schemas and answers."""
 
+import sys
+from pathlib import Path
 from typing import Any
 
 import click
 import pytest
 from click import testing
 
-from webcodex.cli import printed, tool_options
+from webcodex.cli import options, printed, program, tool_options
 
 SCHEMA: dict[str, Any] = {
     "$defs": {
@@ -84,6 +86,28 @@ def test_outline_keeps_texts_and_shows_what_is_absent() -> None:
         "  - 3",
         "i: x\N{REPLACEMENT CHARACTER}[1m",
     ]
+
+
+def test_advice_names_the_program_and_the_data_directory_that_was_given(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    @click.command()
+    @options.data
+    def advise(data: str | None) -> None:
+        del data
+        click.echo(program.command("project list"))
+
+    def advised(*words: str) -> str:
+        return testing.CliRunner().invoke(advise, words).stdout
+
+    own = Path(sys.executable).with_name("webcodex")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert advised() == f"{own} project list\n"
+    assert advised("--data", "/a b") == f"{own} project list --data '/a b'\n"
+    (tmp_path / "webcodex").symlink_to(own)
+    assert advised() == "webcodex project list\n"
+    monkeypatch.setenv("PATH", f"{own.parent}")
+    assert advised() == "webcodex project list\n"
 
 
 def test_table_is_in_columns() -> None:

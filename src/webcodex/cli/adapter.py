@@ -12,7 +12,7 @@ from typing import Any, Final
 import click
 
 import webcodex
-from webcodex.cli import installation, options, project_registry, refusal, runner_file, server_client
+from webcodex.cli import installation, options, program, project_registry, refusal, runner_file, server_client
 from webcodex.cli.installation import Installation
 from webcodex.runner import private_files
 
@@ -63,7 +63,9 @@ def _root(found: Installation, project: str) -> str:
     for entry in project_registry.entries(runner.registry_dir):
         if project == f"agent:{runner.client_id}:{entry.id}":
             return entry.path
-    raise refusal.Refused(f"{project} is no Project of this machine. List them with: webcodex project list")
+    raise refusal.Refused(
+        f"{project} is no Project of this machine. List them with: {program.command('project list')}"
+    )
 
 
 def _check_session(found: Installation, project: str, session: str) -> None:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from webcodex.cli import refusal
+from webcodex.cli import program, refusal
 from webcodex.runner import private_files
 
 DATA_VARIABLE: Final = "WEBCODEX_DATA"
+START: Final = "up --project /path/to/repository"
 DEFAULT_ADDR: Final = "127.0.0.1:8080"
 USERNAME: Final = "owner"
 CLIENT_ID: Final = "local"
@@ -112,8 +113,7 @@ def existing(given: str | None) -> Installation:
     found = locate(given)
     if not found.settings_file.exists():
         raise refusal.Refused(
-            f"There is no installation in {found.directory} yet.\n"
-            "Start one with: webcodex up --project /path/to/repository"
+            f"There is no installation in {found.directory} yet.\nStart one with: {program.command(START)}"
         )
     return found
 
@@ -172,8 +172,8 @@ def held(installation: Installation) -> Iterator[None]:
             holder = os.read(descriptor, 32).decode(errors="replace").strip() or "unknown"
             raise refusal.Refused(
                 f"WebCodex is already running on {installation.directory} (process {holder}).\n"
-                "Add a project to it with: webcodex project add /path/to/repository\n"
-                "Or start a second one elsewhere with: --data DIR --addr 127.0.0.1:0"
+                f"Add a project to it with: {program.command('project add /path/to/repository')}\n"
+                "Or start a second one beside it with: --data OTHER_DIR --addr 127.0.0.1:0"
             )
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"{os.getpid()}\n".encode())
@@ -264,7 +264,7 @@ def read_secret(path: Path) -> str:
         content, _ = private_files.read(path, most_bytes=4096)
         text = content.decode("ascii").strip()
     except FileNotFoundError:
-        raise refusal.Refused(f"There is no {path}. Start WebCodex once: webcodex up --project DIR") from None
+        raise refusal.Refused(f"There is no {path}. Start WebCodex once: {program.command(START)}") from None
     except private_files.NotPrivate as error:
         raise refusal.Refused(f"{path} {error}. Make it so with: chmod 600 {path}") from None
     except (OSError, UnicodeDecodeError):

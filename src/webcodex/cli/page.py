@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from webcodex.cli import program
 from webcodex.cli.installation import Installation
 
 TOKEN_VARIABLE = "WEBCODEX_TOKEN"  # noqa: S105 - the name of a variable
@@ -56,7 +57,7 @@ def text(shown: Shown) -> str:
 
 def _adapters(shown: Shown) -> list[str]:
     found = shown.installation
-    prepare = f"webcodex adapter prepare --project {shown.project} --session wc_sess_... --conversation ID"
+    words = f"adapter prepare --project {shown.project} --session wc_sess_... --conversation ID"
     return [
         _heading("Local adapters", "optional: report what Codex does elsewhere, read a handoff"),
         f"  Prepared outside the project, in {found.adapters_dir}:",
@@ -64,7 +65,7 @@ def _adapters(shown: Shown) -> list[str]:
         f"    {found.outbox_dir.name:<20} where reports wait; empty until the hook runs",
         "  Still needed: a Workflow Session and a Codex conversation. WebCodex chooses and creates neither.",
         "  Once you have chosen both, this writes the configuration and prints the hook to register:",
-        f"    {prepare}",
+        f"    {program.command(words)}",
     ]
 
 

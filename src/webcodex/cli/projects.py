@@ -1,6 +1,7 @@
 """``webcodex project``: lists what the Server sees, and edits the registry of this machine's Runner."""
 
 import os
+import shlex
 import signal
 import time
 from typing import Final
@@ -11,6 +12,7 @@ from webcodex.cli import (
     installation,
     options,
     printed,
+    program,
     project_path,
     project_registry,
     refusal,
@@ -53,7 +55,8 @@ def add(*, directory: str, data: str | None) -> None:
         click.echo(f"Note: {note}")
     running = installation.running(found)
     if running is None:
-        click.echo(f"{project.canonical} is registered. Serve it with: webcodex up --project {chosen.root}")
+        start = program.command(f"up --project {shlex.quote(str(chosen.root))}")
+        click.echo(f"{project.canonical} is registered. Serve it with: {start}")
     elif project.needs_restart:
         click.echo(
             f"{project.canonical} is registered. The Runner serves it after a restart of `webcodex up`."

@@ -7,14 +7,10 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-from webcodex.cli import refusal
+from webcodex.cli import installation, program, refusal
 
 DEADLINE_S: Final = 10.0
 TOOL_DEADLINE_S: Final = 150.0  # M-28: the Server ends every dispatch within it
-UNKNOWN_CREDENTIAL: Final = (
-    "The Server does not know this token; it may be revoked or expired.\n"
-    "Make another with: webcodex token create"
-)
 _MOST_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -64,7 +60,7 @@ class Client:
             ) from None
         except OSError:
             raise Unreachable(
-                f"No Server answers at {self.url}.\nStart it with: webcodex up --project /path/to/repository"
+                f"No Server answers at {self.url}.\nStart it with: {program.command(installation.START)}"
             ) from None
         except http.client.HTTPException:
             status, content = 0, b""
@@ -84,7 +80,7 @@ class Client:
         """
         answer = self.post(path, body)
         if answer.status == http.client.UNAUTHORIZED:
-            raise refusal.Failed(UNKNOWN_CREDENTIAL)
+            raise refusal.Failed(unknown_token())
         if answer.status != http.client.OK:
             raise refusal.Failed(f"The Server refused: {answer.error}.")
         return answer.body
@@ -100,6 +96,14 @@ class Client:
         if parts.scheme == "http" and host:
             return http.client.HTTPConnection(host, port, timeout=deadline_s)
         raise refusal.Refused(f"{self.url} is not the address of a Server, such as http://127.0.0.1:8080")
+
+
+def unknown_token() -> str:
+    """Returns what to say when the Server knows no such token."""
+    return (
+        "The Server does not know this token; it may be revoked or expired.\n"
+        f"Make another with: {program.command('token create')}"
+    )
 
 
 def _object(content: bytes) -> dict[str, Any] | None:

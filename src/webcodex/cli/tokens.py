@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import click
 
-from webcodex.cli import credentials, installation, options, printed, refusal
+from webcodex.cli import credentials, installation, options, printed, program, refusal
 from webcodex.core.access import CODING_SCOPES, Scope
 
 _DAY_S: Final = 86_400
@@ -115,7 +115,8 @@ def revoke(*, token_id: str, username: str, data: str | None) -> None:
         answer = client.post("/api/agent-tokens/revoke", body)
     if answer.status == HTTPStatus.NOT_FOUND:
         raise refusal.Failed(
-            f"{username} has no such token. List them with: webcodex token list --username {username}"
+            f"{username} has no such token. List them with: "
+            f"{program.command(f'token list --username {username}')}"
         )
     if answer.status != HTTPStatus.OK:
         raise refusal.Failed(f"The Server refused: {answer.error}.")

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import click
 
-from webcodex.cli import options, printed, refusal, server_client, tool_options, tool_specs
+from webcodex.cli import options, printed, program, refusal, server_client, tool_options, tool_specs
 
 NEXT: Final = {
     "fix_input": "Change the arguments and try again.",
@@ -152,12 +152,12 @@ def _failure(sentence: str, output: dict[str, Any]) -> str:
 
 def _refusal(answer: server_client.Answer) -> str:
     if answer.status == HTTPStatus.UNAUTHORIZED:
-        return server_client.UNKNOWN_CREDENTIAL
+        return server_client.unknown_token()
     scope = answer.error.removeprefix("missing required scope: ")
     if scope != answer.error:
         return (
             f"The token lacks the scope {scope}. Make one that has it, and use that:\n"
-            f"  webcodex token create --scope {scope} --out FILE\n"
+            f"  {program.command(f'token create --scope {scope} --out FILE')}\n"
             "  and --token-file FILE with the same call"
         )
     return f"The Server refused: {answer.error}."

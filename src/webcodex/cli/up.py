@@ -30,6 +30,7 @@ Outcome = TypeVar("Outcome")
 SERVED_WITHIN_S: Final = 30.0
 PATIENCE_S: Final = 3.0
 _POLL_S: Final = 0.03
+_LEFT_OVER_S: Final = 10.0
 _STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "[::1]")
 _MOST_PORT: Final = 65_535
@@ -73,7 +74,7 @@ def command(typed: str, addr: str | None, data: str | None) -> None:
     installation.prepare(found)
     with installation.held(found):
         host, port = _host_and_port(addr or installation.remembered_addr(found) or installation.DEFAULT_ADDR)
-        _refuse_taken(host, port)
+        _refuse_taken(host, port, patience_s=_LEFT_OVER_S if found.running_file.exists() else 0.0)
         credentials.make_missing(found, f"http://{host}:{port}")
         project = project_registry.register(found, chosen.root)
         plan = Plan(installation=found, host=host, port=port, chosen=chosen, project=project)
@@ -92,8 +93,13 @@ def _host_and_port(text: str) -> tuple[str, int]:
     return host, int(port)
 
 
-def _refuse_taken(host: str, port: int) -> None:
+def _refuse_taken(host: str, port: int, *, patience_s: float) -> None:
+    """Refuses a port that somebody has; a Server whose ``up`` was killed frees its own within moments."""
+    until = time.monotonic() + patience_s
     why = server_client.is_taken(host.strip("[]"), port) if port else None
+    while why is not None and time.monotonic() < until:
+        time.sleep(_POLL_S)
+        why = server_client.is_taken(host.strip("[]"), port)
     if why is not None:
         raise refusal.Refused(
             f"The Server cannot listen on {host}:{port}: {why}.\n"

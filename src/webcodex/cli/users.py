@@ -2,7 +2,7 @@
 
 import click
 
-from webcodex.cli import options, printed
+from webcodex.cli import options, printed, program
 
 
 @click.group("user")
@@ -25,7 +25,8 @@ def create(*, username: str, display_name: str | None, role: str, data: str | No
     if as_json:
         click.echo(printed.as_json(answer))
         return
-    click.echo(f"Created {username}. Give a token with: webcodex token create --username {username}")
+    create_token = program.command(f"token create --username {username}")
+    click.echo(f"Created {username}. Make a token for it with: {create_token}")
 
 
 @command.command("list")
