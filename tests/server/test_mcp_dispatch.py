@@ -1,5 +1,6 @@
 """A dispatch that does not end is given up, and nobody claims that it changed nothing (M-28)."""
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
@@ -70,8 +71,13 @@ async def test_read_that_does_not_end_is_a_fault_of_the_server(desk: Desk) -> No
     recorder = await desk.house.session()
     token = await desk.pat("ada", *EVERY_SCOPE)
     arguments = {"project": house.DEMO, "_wc": {"record": recorder}}
+    before = asyncio.all_tasks()
     for form in Form:
         with _writes_wait(desk):
             reply = await desk.call("list_sessions", arguments, form=form, token=token)
         assert (reply.status, reply.code, reply.body["id"]) == (500, -32000, 7)
         assert set(reply.body["error"]) == {"code", "message"}
+    left = asyncio.all_tasks() - before
+    if left:
+        await asyncio.wait(left, timeout=mcp_desk.DEADLINE_S)
+    assert all(task.done() for task in left)

@@ -227,6 +227,8 @@ async def test_missing_scope_is_403_before_the_structure_and_after_the_name(desk
             403,
             {"status": 403, "error": "missing required scope: runtime:read"},
         )
+        shapeless = {"name": "list_sessions", "arguments": [1]}
+        assert (await desk.ask(form, "tools/call", shapeless, token=reader)).status == 403
         unknown = await desk.call("list_nothing", {"nothing": 1}, form=form, token=reader)
         assert unknown.code == PARAMS
         served = await desk.call("list_projects", {}, form=form, token=reader)

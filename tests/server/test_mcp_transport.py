@@ -119,6 +119,34 @@ async def test_every_answer_fits_the_schema_that_was_listed(tmp_path: Path, mode
                 assert done.is_error is (mode == "legacy" and not success)
 
 
+@requirement("M-21", "M-22", "M-24", "M-30")
+async def test_codex_is_served_as_it_speaks(desk: Desk) -> None:
+    """The requests of Codex 0.159: Server-sent events first, capabilities and metadata of its own."""
+    accept: Header = ("accept", "text/event-stream, application/json")
+    hello = {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {"elicitation": {"form": {}, "url": {}}},
+        "clientInfo": {"name": "codex-mcp-client", "title": "Codex", "version": "0.159.3"},
+    }
+    begun = await desk.ask(Form.INITIALIZE, "initialize", hello, accept)
+    assert begun.result["protocolVersion"] == "2025-06-18"
+    headers: list[Header] = [accept, ("mcp-protocol-version", "2025-06-18")]
+    note = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+    assert (await desk.post(note, *headers)).status == 202
+    assert (await desk.send("GET", b"", [SENDER, ("accept", "text/event-stream")])).status == 405
+    listed = await desk.ask(Form.INITIALIZE, "tools/list", {"_meta": {"progressToken": 0}}, *headers)
+    assert listed.result["tools"][0]["name"] == "work_on_project"
+    meta = {
+        "threadId": "t",
+        "callId": "call_1",
+        "progressToken": 1,
+        "x-codex-turn-metadata": {"session_id": "t", "workspaces": {"cwd": {}}},
+    }
+    called = {"name": "list_projects", "arguments": {}, "_meta": meta}
+    done = await desk.ask(Form.INITIALIZE, "tools/call", called, *headers)
+    assert done.result["structuredContent"]["success"] is True
+
+
 @requirement("M-22", "M-64")
 async def test_session_id_is_neither_issued_nor_read(desk: Desk) -> None:
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"}}

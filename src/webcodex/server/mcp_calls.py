@@ -16,6 +16,8 @@ FLAT_RECORD_KEY: Final = "recording_session_id"
 OPENAI_CLIENT: Final = "openai-mcp"  # M-30
 LINE_CHARS: Final = 240  # M-30
 
+_encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Admitted:
@@ -66,10 +68,7 @@ def admit(params: Mapping[str, Any], caller: access.Caller, profile: Profile, fo
 
 def shaped(tool_result: JsonObject, *, tool: str, client: str | None, text_json: bool) -> JsonObject:
     """Returns the result of ``tools/call``; with ``text_json`` its text is the whole ToolResult (M-30)."""
-    if text_json:
-        text = json.dumps(tool_result, separators=(",", ":"), ensure_ascii=False)
-    else:
-        text = _line(tool_result, tool)
+    text = _encode(tool_result) if text_json else _line(tool_result, tool)
     return {
         "content": [{"type": "text", "text": text}],
         "structuredContent": tool_result,

@@ -32,6 +32,7 @@ from webcodex.tools.ports import Services
 NAME: Final = "webcodex"
 VERSION: Final = version("webcodex")
 
+_encode: Final = json.JSONEncoder(separators=(",", ":")).encode
 _EXCHANGE: Final = "webcodex.exchange"
 _COMPLETE: Final = {"resultType": "complete"}  # M-27; the initialize era has no such key and the SDK drops it
 _LISTED: Final = {**_COMPLETE, "ttlMs": 0, "cacheScope": "private"}
@@ -93,7 +94,7 @@ class Dispatcher:
             ServerFault: a call was answered without its result.
 
         """
-        body = json.dumps(_rebuilt(message, revision.form), separators=(",", ":")).encode("ascii")
+        body = _encode(_rebuilt(message, revision.form)).encode("ascii")
         sent = _Sent()
         given = {**scope, "headers": _headers(message, revision), _EXCHANGE: exchange}
         await self._manager.handle_request(given, _Received(body), sent)

@@ -172,8 +172,10 @@ def _check_method(message: Message, form: Form) -> None:
     if message.method not in METHODS[form]:
         raise Breach(Code.UNKNOWN_METHOD, "Method not found")
     if form is Form.INITIALIZE:
+        # A tool's arguments are structure of the tool, which is checked after its scopes (C-22).
+        params = {key: value for key, value in message.params.items() if key != "arguments"}
         try:
-            methods.validate_client_request(message.method, _SCREENED_AS, message.params)
+            methods.validate_client_request(message.method, _SCREENED_AS, params)
         except ValidationError:
             raise Breach(Code.INVALID_PARAMS, "params are not as the MCP specification has them") from None
     if message.params.get("cursor") is not None:

@@ -31,6 +31,8 @@ NAMED_BY: Final = {
     "tasks/cancel": "taskId",
 }  # M-25
 
+_OF_NOTIFICATIONS: Final = (VERSION_HEADER,)
+_OF_REQUESTS: Final = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER)
 _SHOWABLE: Final = re.compile(r"[0-9A-Za-z.-]{1,64}")
 
 
@@ -66,8 +68,8 @@ def check_stateless(message: Message, headers: Headers, *, named: str) -> None:
         Breach: a header, ``_meta`` or the revision is not as it must be.
 
     """
-    heard = (VERSION_HEADER,) if message.is_notification else (VERSION_HEADER, METHOD_HEADER, NAME_HEADER)
-    if any(len(headers.get(name, ())) > 1 for name in heard):
+    heard = _OF_NOTIFICATIONS if message.is_notification else _OF_REQUESTS
+    if max(len(headers.get(name, ())) for name in heard) > 1:
         raise Breach(
             Code.HEADER_DIFFERS, "MCP-Protocol-Version, MCP-Method and MCP-Name must not be repeated"
         )
