@@ -41,6 +41,7 @@ class ServerProcess:
         self.log_path = folder / "server.log"
         self.token = token
         self.url = ""
+        self.exit_code: int | None = None
         self._environment = {
             "PATH": os.environ.get("PATH", ""),
             "HOME": str(folder),
@@ -94,14 +95,14 @@ class ServerProcess:
             )
         line = self._first_line()
         if not line.startswith(READY):
-            self.kill()
+            self._end(signal.SIGTERM)
             raise NotReady(self.log())
         self.url = line.removeprefix(READY).strip()
         self._environment["WEBCODEX_ADDR"] = urlsplit(self.url).netloc
 
-    def stop(self) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Asks it to end and returns its exit code."""
-        return self._end(signal.SIGTERM)
+        return self._end(number)
 
     def kill(self) -> None:
         """Ends it as a crash would; does nothing when it does not run."""
@@ -174,4 +175,5 @@ class ServerProcess:
             code = process.wait(STOP_S)
         if process.stdout is not None:
             process.stdout.close()
+        self.exit_code = code
         return code

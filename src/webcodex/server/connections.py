@@ -21,11 +21,13 @@ from websockets.server import ServerProtocol
 from webcodex.server import answers
 
 HEAD_BYTES: Final = 64 * 1024
-HEAD_S: Final = 30.0
 
 
 class HttpConnection(HttpToolsProtocol):
     """One connection whose request heads are bounded in size and time."""
+
+    head_s = 30.0
+    """How long a head may take, and the first one to begin, in seconds."""
 
     _head_bytes = 0
     _is_in_head = True
@@ -34,7 +36,7 @@ class HttpConnection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begins to wait for the first head."""
         super().connection_made(transport)
-        self._head_deadline = self.loop.call_later(HEAD_S, transport.close)
+        self._head_deadline = self.loop.call_later(self.head_s, transport.close)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Waits for nothing any more."""
@@ -51,7 +53,7 @@ class HttpConnection(HttpToolsProtocol):
         if self._head_bytes > HEAD_BYTES:
             self.send_400_response("Request head too large")
         elif self._head_deadline is None:
-            self._head_deadline = self.loop.call_later(HEAD_S, self.transport.close)
+            self._head_deadline = self.loop.call_later(self.head_s, self.transport.close)
 
     def on_headers_complete(self) -> None:
         """Ends the head."""

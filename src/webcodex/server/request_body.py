@@ -40,17 +40,17 @@ class InvalidJson(Exception):
         self.reason = reason
 
 
-async def read(receive: Receive) -> bytes:
+async def read(receive: Receive, within_s: float = BODY_S) -> bytes:
     """Returns the whole body, at most ``limits.HTTP_BODY_BYTES``.
 
     Raises:
         TooLarge: it is longer.
-        TooSlow: it took longer than ``BODY_S`` seconds.
+        TooSlow: it took longer than ``within_s`` seconds.
         Gone: the client closed the connection.
 
     """
     try:
-        async with asyncio.timeout(BODY_S):
+        async with asyncio.timeout(within_s):
             return await _read(receive)
     except TimeoutError:
         raise TooSlow from None
