@@ -234,7 +234,7 @@ def test_workspace_says_why_its_git_facts_are_null(
     ("branch", "shown"),
     [
         ("feature/x", "feature/x"),
-        ("漢" * 66, "漢" * 66),
+        ("漢" * 66 + "bb", "漢" * 66 + "bb"),
         ("漢" * 67, None),
         ("", None),
         (None, None),
