@@ -8,8 +8,8 @@ from pydantic import Field
 from webcodex.core import access
 from webcodex.core.access import Scope
 from webcodex.core.json_value import JsonObject
-from webcodex.server import answers, body_fields, mcp_tools
-from webcodex.tools import registry
+from webcodex.server import answers, body_fields
+from webcodex.tools import registry, schemas
 from webcodex.tools.contract import Audience, BadArguments, Call, MissingScope, Params, Refused, Tool
 from webcodex.tools.ports import Services
 
@@ -35,7 +35,7 @@ class ToolRoutes:
         self._shown = sorted(
             (tool for tool in registry.TOOLS if tool.audience is Audience.MODEL), key=lambda tool: tool.name
         )
-        self._specs = {tool.name: mcp_tools.described(tool, compact=False) for tool in self._shown}
+        self._specs = {tool.name: schemas.described(tool, compact=False) for tool in self._shown}
 
     async def call(self, caller: access.Caller, body: dict[str, Any]) -> answers.Answer:
         """Returns the ToolResult of the call that ``body`` is, with the statuses of M-14."""
