@@ -13,6 +13,77 @@ Missing = handoff_facts.Missing
 EMPTY_LIST = {"items": [], "total": 0, "returned": 0, "truncated": False}
 UNREAD_LIST: dict[str, object] = {"items": [], "total": None, "returned": None, "truncated": None}
 
+ONE_FILE = {"items": ["clamp.py"], "total": 1, "returned": 1, "truncated": False}
+SMALL_BRIEF: dict[str, object] = {
+    "version": 1,
+    "session": {"session_id": made.SESSION_ID, "lifecycle": "active", "mode": "normal"},
+    "task": {
+        "root_instruction": {"excerpt": "Implement clamp", "truncated": False},
+        "latest_instruction": {"excerpt": "Implement clamp", "truncated": False},
+        "decisions": EMPTY_LIST,
+        "recent_progress": {
+            "items": [
+                {
+                    "message_id": "wc_msg_0000000000000003",
+                    "created_at": made.NOW + 3,
+                    "status": "open",
+                    "superseded": False,
+                    "excerpt": "lower bound done",
+                    "truncated": False,
+                }
+            ],
+            "total": 1,
+            "returned": 1,
+            "truncated": False,
+        },
+    },
+    "workspace": {
+        "status": "not_requested",
+        "reason_code": "workspace_not_requested",
+        **dict.fromkeys(("branch", "head", "dirty", "conflicted", "ahead", "behind")),
+    },
+    "progress": {
+        "state": "insufficient_evidence",
+        "meaningful_tool_calls": 4,
+        "changes": ONE_FILE,
+        "recent_files": ONE_FILE,
+    },
+    "validation": {"status": "passed", "open_failures": EMPTY_LIST, "reason_code": None},
+    "external_observations": {
+        "status": "available",
+        "reason_code": None,
+        "provenance": "external_report",
+        "coverage": {
+            "complete": False,
+            "reason": "source_sequence_unavailable",
+            "ordering": "server_recorded_at_then_identity",
+        },
+        "total": 0,
+        "returned": 0,
+        "truncated": False,
+        "unknown_count": 0,
+        "observations": [],
+    },
+    "attention": {
+        "workspace_conflict": None,
+        "active_jobs": 0,
+        "blocking_jobs": 0,
+        "terminal_pending_jobs": 0,
+        "recovering_jobs": 0,
+        "open_guidance": 0,
+        "open_risks": 0,
+        "open_questions": 0,
+        "open_todos": 0,
+    },
+    "next_actions": [
+        "Reread the recent files before editing.",
+        "Review the recorded changes against the current workspace.",
+    ],
+    "basis": {"complete": False, "reason_codes": ["workspace_not_requested"]},
+    "deterministic": True,
+    "llm_summary": False,
+}
+
 
 def brief(**changed: object) -> dict[str, Any]:
     return dict(handoff.brief(made.facts(**changed)))
@@ -33,76 +104,7 @@ def test_whole_brief_of_a_small_history() -> None:
         messages=(made.message(3, Kind.PROGRESS, text="lower bound done"),),
         workspace=Missing.WORKSPACE_NOT_REQUESTED,
     )
-    one_file = {"items": ["clamp.py"], "total": 1, "returned": 1, "truncated": False}
-    assert handoff.brief(facts) == {
-        "version": 1,
-        "session": {"session_id": made.SESSION_ID, "lifecycle": "active", "mode": "normal"},
-        "task": {
-            "root_instruction": {"excerpt": "Implement clamp", "truncated": False},
-            "latest_instruction": {"excerpt": "Implement clamp", "truncated": False},
-            "decisions": EMPTY_LIST,
-            "recent_progress": {
-                "items": [
-                    {
-                        "message_id": "wc_msg_0000000000000003",
-                        "created_at": made.NOW + 3,
-                        "status": "open",
-                        "superseded": False,
-                        "excerpt": "lower bound done",
-                        "truncated": False,
-                    }
-                ],
-                "total": 1,
-                "returned": 1,
-                "truncated": False,
-            },
-        },
-        "workspace": {
-            "status": "not_requested",
-            "reason_code": "workspace_not_requested",
-            **dict.fromkeys(("branch", "head", "dirty", "conflicted", "ahead", "behind")),
-        },
-        "progress": {
-            "state": "insufficient_evidence",
-            "meaningful_tool_calls": 4,
-            "changes": one_file,
-            "recent_files": one_file,
-        },
-        "validation": {"status": "passed", "open_failures": EMPTY_LIST, "reason_code": None},
-        "external_observations": {
-            "status": "available",
-            "reason_code": None,
-            "provenance": "external_report",
-            "coverage": {
-                "complete": False,
-                "reason": "source_sequence_unavailable",
-                "ordering": "server_recorded_at_then_identity",
-            },
-            "total": 0,
-            "returned": 0,
-            "truncated": False,
-            "unknown_count": 0,
-            "observations": [],
-        },
-        "attention": {
-            "workspace_conflict": None,
-            "active_jobs": 0,
-            "blocking_jobs": 0,
-            "terminal_pending_jobs": 0,
-            "recovering_jobs": 0,
-            "open_guidance": 0,
-            "open_risks": 0,
-            "open_questions": 0,
-            "open_todos": 0,
-        },
-        "next_actions": [
-            "Reread the recent files before editing.",
-            "Review the recorded changes against the current workspace.",
-        ],
-        "basis": {"complete": False, "reason_codes": ["workspace_not_requested"]},
-        "deterministic": True,
-        "llm_summary": False,
-    }
+    assert handoff.brief(facts) == SMALL_BRIEF
 
 
 @requirement("H-04")
