@@ -57,6 +57,7 @@ def test_unread_reports_are_null_and_leave_the_rest_alone(reason: handoff_facts.
         {"tool": "a b"},
         {"tool": ""},
         {"exit_code": 2**31},
+        {"exit_code": -(2**31) - 1},
         {"recorded_at": 0},
     ],
 )
