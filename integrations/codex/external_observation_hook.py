@@ -9,7 +9,8 @@ import sys
 
 def main() -> None:
     """The process has ended with 0 or 1, never with 2 (A-03)."""
-    folder = __file__.replace("\\", "/").rpartition("/")[0]
+    script = __file__.replace("\\", "/") if sys.platform == "win32" else __file__
+    folder = script.rpartition("/")[0]
     if sys.path[:1] != [folder]:
         sys.path.insert(0, folder)
     from adapter_kit import observation_run

@@ -123,12 +123,13 @@ class Operator:
         flags: Sequence[str] = ("-I", "-S"),
         env: Mapping[str, str] | None = None,
         before: Sequence[str] = (),
+        stdin: int = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
         """A run that waits for its stdin; ``before`` are a program and arguments that run the hook."""
         command = [sys.executable, *flags, *before, str(HOOK), "--config", str(self.config), *verb]
         return subprocess.Popen(
             command,
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=None if env is None else {**os.environ, **env},
@@ -205,6 +206,11 @@ class Operator:
     def file_name(self, call: object) -> str:
         """The name under which the report of one call waits (A-26)."""
         return digest(self.association() + self.event(call)["event_id"]) + ".json"
+
+
+def set_written(file: Path, at: int) -> None:
+    """The file was last written at this Unix second."""
+    os.utime(file, (at, at))
 
 
 def ended(process: subprocess.Popen[bytes]) -> Result:
