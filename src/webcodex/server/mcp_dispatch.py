@@ -4,7 +4,7 @@ The SDK never sees a byte of a request as it came: it is given a new body and ne
 """
 
 import json
-from collections.abc import AsyncIterator, MutableMapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, MutableMapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -16,6 +16,7 @@ from mcp.server.lowlevel import Server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from mcp.shared import inbound
+from pydantic import BaseModel
 
 from webcodex.core import access, limits
 from webcodex.core.json_value import JsonObject
@@ -40,10 +41,25 @@ _STATELESS_META: Final = {mcp_envelope.VERSION_KEY: mcp_envelope.REVISION, mcp_e
 _IDENTITY: Final = {"io.modelcontextprotocol/serverInfo": {"name": NAME, "version": VERSION}}
 
 Event = MutableMapping[str, Any]
+Handler = Callable[[ServerRequestContext[Any, Any], Any], Awaitable[Any]]
 
 
 class ServerFault(Exception):
     """The SDK answered without what the tool returned; the fault is the Server's."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Extension:
+    """Requests served beside the product's own or in their place, such as a conformance suite's (M-24a).
+
+    They are screened like any other; a handler is given ``params`` as they were sent.
+    """
+
+    methods: Mapping[Form, frozenset[str]]
+    handlers: Mapping[str, tuple[type[BaseModel], Handler]]
+
+
+NO_EXTENSION: Final = Extension(methods={form: frozenset() for form in Form}, handlers={})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -60,8 +76,16 @@ class Exchange:
 class Dispatcher:
     """The SDK's low-level server behind the SDK's own transport."""
 
-    def __init__(self, services: Services, *, compact_schemas: bool, text_json: bool) -> None:
+    def __init__(
+        self,
+        services: Services,
+        *,
+        compact_schemas: bool,
+        text_json: bool,
+        extension: Extension = NO_EXTENSION,
+    ) -> None:
         self._services = services
+        self._extension = extension
         self._catalogue = mcp_tools.Catalogue(compact=compact_schemas)
         self._text_json = text_json
         # No schema here mirrors an argument in a header; without this the SDK lists all tools at each call.
@@ -70,6 +94,8 @@ class Dispatcher:
         server.add_request_handler("tools/list", mcp_types.PaginatedRequestParams, self._list_tools)
         server.add_request_handler("tools/call", mcp_types.CallToolRequestParams, self._call_tool)
         server.add_request_handler("resources/list", mcp_types.PaginatedRequestParams, _list_resources)
+        for method, (params, handler) in extension.handlers.items():
+            server.add_request_handler(method, params, handler)
         self._manager = StreamableHTTPSessionManager(
             server,
             json_response=True,
@@ -94,7 +120,10 @@ class Dispatcher:
             ServerFault: a call was answered without its result.
 
         """
-        body = _encode(_rebuilt(message, revision.form)).encode("ascii")
+        is_extended = message.method in self._extension.methods[revision.form]
+        params = message.params if is_extended else _params(message, revision.form)
+        rebuilt = {"jsonrpc": "2.0", "id": message.request_id, "method": message.method, "params": params}
+        body = _encode(rebuilt).encode("ascii")
         sent = _Sent()
         given = {**scope, "headers": _headers(message, revision), _EXCHANGE: exchange}
         await self._manager.handle_request(given, _Received(body), sent)
@@ -173,7 +202,7 @@ def _exchange(context: ServerRequestContext[Any, Any]) -> Exchange:
     raise AssertionError("every message is dispatched with its exchange")
 
 
-def _rebuilt(message: Message, form: Form) -> dict[str, Any]:
+def _params(message: Message, form: Form) -> dict[str, Any]:
     if message.method == "initialize":
         params = message.params
     elif message.method == "tools/call":
@@ -182,7 +211,7 @@ def _rebuilt(message: Message, form: Form) -> dict[str, Any]:
         params = {}
     if form is Form.STATELESS:
         params["_meta"] = _STATELESS_META
-    return {"jsonrpc": "2.0", "id": message.request_id, "method": message.method, "params": params}
+    return params
 
 
 def _headers(message: Message, revision: Revision) -> list[tuple[bytes, bytes]]:
@@ -191,7 +220,8 @@ def _headers(message: Message, revision: Revision) -> list[tuple[bytes, bytes]]:
         headers.append((mcp_envelope.VERSION_HEADER, revision.named.encode("ascii")))
     if revision.form is Form.STATELESS:
         headers.append((mcp_envelope.METHOD_HEADER, message.method.encode("ascii")))
-    if revision.form is Form.STATELESS and message.method == "tools/call":
-        named = inbound.encode_header_value(message.params["name"])
+    named_by = mcp_envelope.NAMED_BY.get(message.method)
+    if revision.form is Form.STATELESS and named_by is not None:
+        named = inbound.encode_header_value(message.params[named_by])
         headers.append((mcp_envelope.NAME_HEADER, named.encode("ascii")))
     return headers

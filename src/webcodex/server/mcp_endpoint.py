@@ -27,7 +27,7 @@ from webcodex.server import (
 from webcodex.server.answers import Answer
 from webcodex.server.authentication import Authentication
 from webcodex.server.mcp_answers import Breach, Code, Form, RequestId
-from webcodex.server.mcp_dispatch import Dispatcher, Exchange, ServerFault
+from webcodex.server.mcp_dispatch import NO_EXTENSION, Dispatcher, Exchange, Extension, ServerFault
 from webcodex.server.mcp_envelope import Headers, Revision
 from webcodex.server.mcp_screening import Message
 from webcodex.server.settings import Settings
@@ -60,14 +60,23 @@ class McpEndpoint:
         authentication: Authentication,
         *,
         dispatch_s: float = limits.DISPATCH_S,
+        extension: Extension = NO_EXTENSION,
     ) -> None:
-        """Describes every tool once; ``dispatch_s`` bounds the seconds of one dispatch (M-28)."""
+        """Describes every tool once.
+
+        ``dispatch_s`` bounds the seconds of one dispatch (M-28); ``extension`` lengthens the list of methods
+        (M-24a).
+        """
         self._settings = settings
         self._authentication = authentication
         self._dispatch_s = dispatch_s
         self._dispatcher = Dispatcher(
-            services, compact_schemas=settings.compact_schemas, text_json=settings.text_json_compat
+            services,
+            compact_schemas=settings.compact_schemas,
+            text_json=settings.text_json_compat,
+            extension=extension,
         )
+        self._extended = extension.methods
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -128,9 +137,10 @@ class McpEndpoint:
         host = mcp_profile.host(headers, self._settings)
         if message.is_notification:
             return None
-        _check_method(message, revision.form)
+        is_extended = message.method in self._extended[revision.form]
+        _check_method(message, revision.form, is_extended=is_extended)
         admitted = None
-        if message.method == "tools/call":
+        if message.method == "tools/call" and not is_extended:
             admitted = mcp_calls.admit(message.params, caller, host.profile, revision.form)
         return Exchange(
             caller=caller,
@@ -168,8 +178,8 @@ def _fits(size: str) -> bool:
     return size.isdigit() and len(size) <= _SIZE_DIGITS and int(size) <= limits.HTTP_BODY_BYTES
 
 
-def _check_method(message: Message, form: Form) -> None:
-    if message.method not in METHODS[form]:
+def _check_method(message: Message, form: Form, *, is_extended: bool) -> None:
+    if message.method not in METHODS[form] and not is_extended:
         raise Breach(Code.UNKNOWN_METHOD, "Method not found")
     if form is Form.INITIALIZE:
         # A tool's arguments are structure of the tool, which is checked after its scopes (C-22).
@@ -178,6 +188,8 @@ def _check_method(message: Message, form: Form) -> None:
             methods.validate_client_request(message.method, _SCREENED_AS, params)
         except ValidationError:
             raise Breach(Code.INVALID_PARAMS, "params are not as the MCP specification has them") from None
+    if is_extended:
+        return
     if message.params.get("cursor") is not None:
         raise Breach(Code.INVALID_PARAMS, "There are no further pages")
     if message.method == "resources/read":
