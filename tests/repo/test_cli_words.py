@@ -10,21 +10,20 @@ from click import testing
 
 from webcodex.cli import options, printed, program, tool_options
 
+RANGE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
+    "required": ["path"],
+}
 SCHEMA: dict[str, Any] = {
-    "$defs": {
-        "Range": {
-            "properties": {"path": {"type": "string"}, "limit": {"type": "integer"}},
-            "required": ["path"],
-        }
-    },
     "properties": {
         "project": {"type": "string", "description": "Which one."},
-        "items": {"type": "array", "items": {"$ref": "#/$defs/Range"}, "maxItems": 8},
+        "items": {"type": "array", "items": RANGE, "maxItems": 8},
         "entries": {"type": "array", "items": {"type": "string"}},
         "count": {"anyOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "default": None},
         "mode": {"enum": ["a", "b"], "type": "string", "default": "a"},
         "numbered": {"type": "boolean", "default": False},
-        "guards": {"$ref": "#/$defs/Range"},
+        "guards": RANGE,
         "data": {"type": "object"},
     },
     "required": ["project", "items"],

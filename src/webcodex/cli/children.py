@@ -74,9 +74,13 @@ class Child:
         """Returns how it ended, once it has."""
         code = await self._process.wait()
         how = f"exit code {code}" if code >= 0 else f"exit code {code}, killed by {_signal_name(-code)}"
+        return ChildEnded(f"The {self.name} ended: {how}.\n{await self.account()}")
+
+    async def account(self) -> str:
+        """Returns what it said last, and where it said all."""
         said = await asyncio.to_thread(_last_line, self.log_file)
-        words = f"\nIt said last: {said}" if said else ""
-        return ChildEnded(f"The {self.name} ended: {how}.{words}\nIts log: {self.log_file}")
+        words = f"It said last: {said}\n" if said else ""
+        return f"{words}Its log: {self.log_file}"
 
     def terminate(self) -> None:
         """Asks it to end, if it still runs."""

@@ -5,35 +5,30 @@ import inspect
 import pkgutil
 from collections.abc import Iterator, Mapping
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from webcodex import core
 
+_TABLES: Final = "TRANSITIONS"
 Table = Mapping[Enum, Mapping[Enum, Enum]]
 
 
 def texts() -> dict[str, str]:
-    """Returns the page of each table, by a name for its file."""
-    return {name: _page(name, tables) for name, tables in _found()}
+    """Returns the page of each module that has tables, by the module's name."""
+    return {name: _page(name, tables) for name, tables in _found() if tables}
 
 
-def _found() -> Iterator[tuple[str, list[tuple[str, Table]]]]:
-    for module_info in sorted(pkgutil.iter_modules(core.__path__), key=lambda info: info.name):
-        module = importlib.import_module(f"{core.__name__}.{module_info.name}")
-        tables = [
-            (name, value)
-            for name, value in inspect.getmembers(module, _is_table)
-            if name == "TRANSITIONS" or name.endswith("_TRANSITIONS")
-        ]
-        if tables:
-            yield module_info.name, tables
+def _found() -> Iterator[tuple[str, list[Table]]]:
+    for name in sorted(info.name for info in pkgutil.iter_modules(core.__path__)):
+        module = importlib.import_module(f"{core.__name__}.{name}")
+        yield name, [table for held, table in inspect.getmembers(module, _is_table) if held.endswith(_TABLES)]
 
 
 def _is_table(value: Any) -> bool:
     return isinstance(value, Mapping) and bool(value) and all(isinstance(state, Enum) for state in value)
 
 
-def _page(module: str, tables: list[tuple[str, Table]]) -> str:
+def _page(module: str, tables: list[Table]) -> str:
     title = module.replace("_", " ").capitalize()
     parts = [
         f"# {title}: states",
@@ -41,9 +36,8 @@ def _page(module: str, tables: list[tuple[str, Table]]) -> str:
         f"Generated from `webcodex.core.{module}` by `make generate`; edit the table there.",
         "A step that is not in the table is refused.",
     ]
-    for name, table in tables:
+    for table in tables:
         parts += ["", f"## {_heading(table)}", "", *_diagram(table), "", *_rows(table)]
-        del name
     return "\n".join(parts) + "\n"
 
 

@@ -45,10 +45,9 @@ def of_schema(schema: dict[str, Any]) -> list[click.Parameter]:
 
     The Server checks: so ``--params`` can hold what an option does not.
     """
-    definitions = schema.get("$defs", {})
     required = schema.get("required", [])
     return [
-        _option(name, _resolved(inner, definitions), definitions, is_required=name in required)
+        _option(name, _unless_null(inner), is_required=name in required)
         for name, inner in schema.get("properties", {}).items()
     ]
 
@@ -67,23 +66,17 @@ def params_of(schema: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
 
 def missing(schema: dict[str, Any], params: dict[str, Any]) -> list[str]:
     """Returns the options whose params are required and absent."""
-    definitions = schema.get("$defs", {})
     properties = schema.get("properties", {})
-    return [
-        _flag(name, _resolved(properties[name], definitions))
-        for name in schema.get("required", [])
-        if name not in params
-    ]
+    absent = [name for name in schema.get("required", []) if name not in params]
+    return [_flag(name, _unless_null(properties[name])) for name in absent]
 
 
-def _option(
-    name: str, schema: dict[str, Any], definitions: dict[str, Any], *, is_required: bool
-) -> click.Option:
+def _option(name: str, schema: dict[str, Any], *, is_required: bool) -> click.Option:
     flag, help_text = _flag(name, schema), _help(schema, is_required=is_required)
     if schema.get("type") == "boolean":
         return click.Option([f"{flag}/--no-{flag[2:]}", _key(name)], default=None, help=help_text)
     if schema.get("type") == "array":
-        inner = _resolved(schema.get("items", {}), definitions)
+        inner = _unless_null(schema.get("items", {}))
         return click.Option(
             [flag, _key(name)],
             type=_type(inner),
@@ -111,17 +104,10 @@ def _key(name: str) -> str:
     return f"arg_{name}"
 
 
-def _resolved(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
-    """Returns the schema itself, without the reference to it and without the null it may also be."""
-    found = schema
+def _unless_null(schema: dict[str, Any]) -> dict[str, Any]:
+    """Returns the schema without the null that it may also be: an option that is not given says that."""
     choices = [one for one in schema.get("anyOf", []) if one.get("type") != "null"]
-    if len(choices) == 1:
-        found = {**schema, **choices[0]}
-    if "$ref" in found:
-        found = {**found, **definitions[found["$ref"].rpartition("/")[2]]}
-    if "description" in schema:
-        found = {**found, "description": schema["description"]}
-    return found
+    return {**choices[0], **schema} if len(choices) == 1 else schema
 
 
 def _metavar(schema: dict[str, Any]) -> str | None:

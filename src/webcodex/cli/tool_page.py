@@ -5,10 +5,9 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from webcodex.core.access import Scope
-from webcodex.tools import contract, errors, gateway_tools, registry
+from webcodex.tools import contract, errors, gateway_tools, registry, schemas
 from webcodex.tools.contract import Audience, Recording, Tool
 
-_DEEPEST: Final = 8  # a model that holds itself would never end
 _BOUNDS: Final = (
     ("minimum", "≥ {}"),
     ("maximum", "≤ {}"),
@@ -25,6 +24,7 @@ _RECORDING: Final = {
     Recording.BUSINESS: "as meaningful work",
     Recording.NONE: "no, it is adapter traffic",
 }
+_RECORDED: Final = frozenset({"session_recorded", "session_event_id"})
 _HEAD: Final = """\
 # Tools
 
@@ -35,6 +35,7 @@ Every tool is called at `POST /api/tools/call`, and a model-visible one over MCP
 An adapter tool is unknown over MCP: no model can call it.
 A recorded call leaves a started and a finished event in the Workflow Sessions it concerns; adapter traffic \
 leaves none.
+With a recorder named, every output also has `session_recorded`, and `session_event_id` when that is true.
 """
 
 
@@ -56,7 +57,7 @@ def _section(tool: Tool) -> Iterator[str]:
     if tool is gateway_tools.GATEWAY:
         yield f"- Needs, does, records and answers what its target does; {_annotations(tool.annotations)}"
         yield ""
-        yield from _fields("Param", tool.params.model_json_schema(), is_input=True)
+        yield from _fields("Param", schemas.input_schema(tool.params, description_chars=None), is_input=True)
         return
     yield f"- Needs: {_scopes(tool.scopes)}"
     if tool.optional_scopes:
@@ -69,9 +70,9 @@ def _section(tool: Tool) -> Iterator[str]:
     words = sorted({tool.value_word, *tool.value_words.values()})
     yield f"- A value outside its bounds: {', '.join(f'`{word}`' for word in words)}"
     yield ""
-    yield from _fields("Param", tool.params.model_json_schema(), is_input=True)
+    yield from _fields("Param", schemas.input_schema(tool.params, description_chars=None), is_input=True)
     yield ""
-    yield from _fields("Result", tool.result.model_json_schema(), is_input=False)
+    yield from _fields("Result", _result(tool), is_input=False)
 
 
 def _scopes(scopes: tuple[Scope, ...]) -> str:
@@ -88,9 +89,15 @@ def _annotations(found: contract.Annotations) -> str:
     return ", ".join(word if holds else f"not {word}" for word, holds in words.items())
 
 
+def _result(tool: Tool) -> dict[str, Any]:
+    """Returns the schema of a good output, without what every output may have (M-43)."""
+    output = schemas.output_schema(tool)["properties"]["output"]["anyOf"][0]
+    names = {name: inner for name, inner in output["properties"].items() if name not in _RECORDED}
+    return {**output, "properties": names}
+
+
 def _fields(head: str, schema: dict[str, Any], *, is_input: bool) -> Iterator[str]:
-    definitions = schema.get("$defs", {})
-    rows = list(_rows(schema, definitions, "", is_input=is_input))
+    rows = list(_rows(schema, "", is_input=is_input))
     if not rows:
         yield f"{head}s: none of its own."
         return
@@ -99,10 +106,9 @@ def _fields(head: str, schema: dict[str, Any], *, is_input: bool) -> Iterator[st
     yield from rows
 
 
-def _rows(schema: dict[str, Any], definitions: dict[str, Any], at: str, *, is_input: bool) -> Iterator[str]:
+def _rows(schema: dict[str, Any], at: str, *, is_input: bool) -> Iterator[str]:
     required = schema.get("required", [])
     for name, inner in schema.get("properties", {}).items():
-        place = f"{at}{name}"
         meaning = [inner.get("description", "")]
         if is_input and name in required:
             meaning.append("Required.")
@@ -111,16 +117,15 @@ def _rows(schema: dict[str, Any], definitions: dict[str, Any], at: str, *, is_in
         elif not is_input and name not in required:
             meaning.append("May be absent.")
         words = _cell(" ".join(part for part in meaning if part))
-        yield f"| `{place}` | {_cell(_type(inner))} | {words} |"
-        for nested, steps in _nested(inner) if place.count(".") < _DEEPEST else ():
-            target = definitions[nested.rpartition("/")[2]]
-            yield from _rows(target, definitions, f"{place}{steps}.", is_input=is_input)
+        yield f"| `{at}{name}` | {_cell(_type(inner))} | {words} |"
+        for nested, steps in _nested(inner):
+            yield from _rows(nested, f"{at}{name}{steps}.", is_input=is_input)
 
 
-def _nested(schema: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yields the models that a field holds, each with the brackets of the lists it lies in."""
-    if "$ref" in schema:
-        yield schema["$ref"], ""
+def _nested(schema: dict[str, Any]) -> Iterator[tuple[dict[str, Any], str]]:
+    """Yields the objects that a field holds, each with the brackets of the lists it lies in."""
+    if schema.get("properties"):
+        yield schema, ""
     for choice in schema.get("anyOf", []):
         yield from _nested(choice)
     if isinstance(schema.get("items"), dict):
@@ -135,8 +140,6 @@ def _type(schema: dict[str, Any]) -> str:
         return " or ".join(f"`{json.dumps(word)}`" for word in schema["enum"])
     if "const" in schema:
         return f"`{json.dumps(schema['const'])}`"
-    if "$ref" in schema:
-        return "object"
     kind = str(schema.get("type", "any"))
     if kind == "array":
         kind = f"list of {_type(schema.get('items', {}))}"

@@ -13,7 +13,7 @@ FILE: Final = Path(__file__).with_name("tools.json")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spec:
-    """One tool: its name, what it is for, and the JSON schema of its params model."""
+    """One tool: its name, what it is for, and the JSON schema of its params model, without references."""
 
     name: str
     summary: str
@@ -33,7 +33,7 @@ def known() -> dict[str, Spec]:
 
 def of_table() -> list[Spec]:
     """Returns the tools of the tool table by name."""
-    from webcodex.tools import contract, registry
+    from webcodex.tools import contract, registry, schemas
 
     return sorted(
         (
@@ -42,7 +42,7 @@ def of_table() -> list[Spec]:
                 summary=tool.summary,
                 category=tool.category,
                 is_hidden=tool.audience is contract.Audience.ADAPTER,
-                schema=tool.params.model_json_schema(),
+                schema=schemas.input_schema(tool.params, description_chars=None),
             )
             for tool in registry.TOOLS
         ),

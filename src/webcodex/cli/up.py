@@ -234,6 +234,6 @@ async def _served(plan: Plan, url: str, runner: children.Child) -> None:
             return
         await asyncio.sleep(_POLL_S)
     raise refusal.Failed(
-        f"The Runner did not serve {plan.project.canonical} within {SERVED_WITHIN_S:.0f} s. "
-        f"Its log says why: {runner.log_file}"
+        f"The Runner did not serve {plan.project.canonical} within {SERVED_WITHIN_S:.0f} s.\n"
+        f"{await runner.account()}"
     )
