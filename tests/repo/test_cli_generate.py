@@ -1,8 +1,8 @@
 """The generated pages show their tables, and a stale one is named."""
 
-import json
 from pathlib import Path
 
+import pytest
 from click import testing
 
 from webcodex.cli import generate, state_pages, tool_page, tool_specs
@@ -12,9 +12,18 @@ from webcodex.tools import errors, registry
 WANTED = {Path("docs/tools.md"): "tools\n", Path("docs/states/sessions.md"): "states\n"}
 
 
-def test_generated_files_of_this_repository_are_up_to_date() -> None:
-    result = testing.CliRunner().invoke(generate.main, ["--check"])
-    assert (result.exit_code, result.stdout) == (0, "")
+def test_check_writes_nothing_and_fails_until_the_files_are_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generate, "ROOT", tmp_path)
+    shell = testing.CliRunner()
+    first = shell.invoke(generate.main, ["--check"])
+    assert (first.exit_code, list(tmp_path.iterdir())) == (1, [])
+    assert first.stdout.startswith("docs/tools.md is missing.\ndocs/states/sessions.md is missing.\n")
+    assert first.stdout.endswith("Write them anew with: make generate\n")
+    assert shell.invoke(generate.main).exit_code == 0
+    again = shell.invoke(generate.main, ["--check"])
+    assert (again.exit_code, again.stdout) == (0, "")
 
 
 def test_written_files_are_not_stale_and_each_change_is_named(tmp_path: Path) -> None:
@@ -55,8 +64,11 @@ def test_state_pages_draw_every_step_of_their_table() -> None:
     assert "Final: `closed`." in page
 
 
-def test_shell_knows_the_tools_of_the_table_without_loading_it() -> None:
-    assert list(tool_specs.known().values()) == tool_specs.of_table()
-    assert [spec["name"] for spec in json.loads(tool_specs.generated())] == sorted(
-        tool.name for tool in registry.TOOLS
-    )
+def test_shell_knows_the_tools_of_the_table_without_loading_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tool_specs, "FILE", tmp_path / "tools.json")
+    without_file = tool_specs.known()
+    (tmp_path / "tools.json").write_text(tool_specs.generated(), encoding="utf-8")
+    assert tool_specs.known() == without_file
+    assert list(without_file) == sorted(tool.name for tool in registry.TOOLS)

@@ -21,7 +21,7 @@ def pages() -> dict[Path, str]:
     """Returns every generated file, by its path in the repository, with what it should hold."""
     found = {Path("docs/tools.md"): tool_page.text()}
     found |= {STATES / f"{name}.md": text for name, text in state_pages.texts().items()}
-    found[tool_specs.FILE.resolve().relative_to(ROOT)] = tool_specs.generated()
+    found[Path("src/webcodex/cli") / tool_specs.FILE.name] = tool_specs.generated()
     return found
 
 
