@@ -1,9 +1,9 @@
 """Says which paths a request's globs admit, one component at a time (R-52); must never touch a file system.
 
 `*` and `?` match within a component, `**` matches any number of components, `[...]` and `{a,b}` match as in a
-shell. A glob without `/` is tried on the last component at any depth; others are tried on the whole project
-path. `!` excludes, whatever another glob includes, and what is excluded takes all beneath it along. `dir/`
-means all beneath `dir`. Every directory carries its own `Level`, so no path is matched twice.
+shell; a brace is never itself. A glob without `/` is tried on the last component at any depth, another on the
+whole project path. `!` excludes, whatever other globs include, and takes all beneath what it matches along.
+`dir/` means all beneath `dir`. Every directory has a `Level` of its own, so no path is matched twice.
 """
 
 import fnmatch
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 MAX_GLOB_CHARS: Final = 512
-_MAX_ALTERNATIVES: Final = 64
+_MAX_ALTERNATIVES: Final = 128
 
 _BRACES: Final = re.compile(r"\{([^{}]*)\}")
 _REFUSED: Final = re.compile(r"[\x00-\x1f\x7f\\]")
@@ -56,6 +56,10 @@ class _Place:
                 reached.add(number + 1)
         return _with_skipped(self.components, reached)
 
+    def ends_with(self, name: str) -> bool:
+        last = len(self.components) - 1
+        return last in self.next and bool(self.components[last](name))
+
     def moved(self, name: str) -> "_Place":
         return _Place(components=self.components, excludes=self.excludes, next=self.step(name))
 
@@ -79,14 +83,15 @@ class Level:
     """What the globs say of the entries of one directory."""
 
     _places: tuple[_Place, ...]
+    _has_includes: bool
 
     def admits(self, name: str) -> bool:
         """Says whether the entry of that name is asked for."""
         if not self._places:
             return True
-        admitted = all(place.excludes for place in self._places)
+        admitted = not self._has_includes
         for place in self._places:
-            if len(place.components) in place.step(name):
+            if place.ends_with(name):
                 if place.excludes:
                     return False
                 admitted = True
@@ -100,11 +105,10 @@ class Level:
         if any(place.excludes and place.takes_all_beneath for place in moved):
             return None
         includes = [place for place in moved if not place.excludes]
-        had_includes = not all(place.excludes for place in self._places)
-        if had_includes and not any(place.may_go_on for place in includes):
+        if self._has_includes and not any(place.may_go_on for place in includes):
             return None
         kept = tuple(place for place in moved if place.may_go_on)
-        return Level(_places=kept)
+        return Level(_places=kept, _has_includes=self._has_includes)
 
 
 def root(globs: Sequence[str]) -> Level:
@@ -115,9 +119,24 @@ def root(globs: Sequence[str]) -> Level:
 
     """
     alternatives = [alternative for glob in globs for alternative in _alternatives(glob)]
-    if len(alternatives) > _MAX_ALTERNATIVES * max(1, len(globs)):
+    if len(alternatives) > _MAX_ALTERNATIVES:
         raise InvalidGlob("too many alternatives")
-    return Level(_places=tuple(_start(alternative) for alternative in alternatives))
+    places = tuple(_start(alternative) for alternative in alternatives)
+    return Level(_places=places, _has_includes=not all(place.excludes for place in places))
+
+
+def listed(value: object, *, most: int) -> tuple[str, ...]:
+    """Returns the globs that a request lists; none where the list is null or absent.
+
+    Raises:
+        InvalidGlob: it is no list of strings, or holds more than `most`.
+
+    """
+    if value is None:
+        return ()
+    if not isinstance(value, list) or len(value) > most or not all(isinstance(glob, str) for glob in value):
+        raise InvalidGlob(f"a list of at most {most} strings")
+    return tuple(value)
 
 
 def _start(glob: str) -> _Place:
