@@ -162,6 +162,7 @@ def _two_runners(tx: Any) -> None:
             {
                 "client_id": client_id,
                 "user_id": user_id,
+                "connection_id": "c",
                 "instance_id": "i",
                 "store_id": "s",
                 "last_seen_at": 1,

@@ -4,11 +4,13 @@ import json
 from dataclasses import dataclass
 from typing import Final
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import and_, bindparam, func, insert, select, update
 
+from webcodex.core import access
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import schema
 from webcodex.storage.database import Transaction
+from webcodex.storage.statements import Row
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,26 +34,33 @@ class Runner:
 
 
 _runners: Final = schema.runners
+_projects: Final = schema.projects
+LISTED: Final = 200
 
 
 def find(tx: Transaction, client_id: str) -> Runner | None:
     """Returns what is stored of ``client_id``, held for this transaction, or none."""
     row = tx.one(select(_runners).where(_runners.c.client_id == client_id).with_for_update())
-    if row is None:
-        return None
-    stored = json.loads(row.facts)
-    return Runner(
-        client_id=row.client_id,
-        user_id=row.user_id,
-        connection_id=stored["connection_id"],
-        instance_id=row.instance_id,
-        store_id=row.store_id,
-        last_seen_at=row.last_seen_at,
-        said_goodbye=row.said_goodbye,
-        retired=tuple(json.loads(row.retired)),
-        registered_at=row.registered_at,
-        facts=stored["facts"],
+    return None if row is None else _runner(row)
+
+
+def visible(tx: Transaction, caller: access.Caller) -> list[tuple[Runner, int]]:
+    """Returns the Runners that ``caller`` sees with their counts of visible Projects, by client_id (C-15).
+
+    One more than ``LISTED`` at most, so that a reader can tell whether that was all.
+    """
+    served = and_(_projects.c.client_id == _runners.c.client_id, _projects.c.disabled.is_(False))
+    counted = func.count(_projects.c.project_id).label("projects")
+    statement = (
+        select(_runners, counted)
+        .outerjoin(_projects, served)
+        .group_by(_runners.c.client_id)
+        .order_by(_runners.c.client_id)
+        .limit(LISTED + 1)
     )
+    if not caller.is_everyone:
+        statement = statement.where(_runners.c.user_id == bindparam("user_id"))
+    return [(_runner(row), row.projects) for row in tx.all(statement, {"user_id": caller.user_id})]
 
 
 def save(tx: Transaction, runner: Runner) -> None:
@@ -59,13 +68,14 @@ def save(tx: Transaction, runner: Runner) -> None:
     values: dict[str, object] = {
         "client_id": runner.client_id,
         "user_id": runner.user_id,
+        "connection_id": runner.connection_id,
         "instance_id": runner.instance_id,
         "store_id": runner.store_id,
         "last_seen_at": runner.last_seen_at,
         "said_goodbye": runner.said_goodbye,
         "retired": json.dumps(runner.retired),
         "registered_at": runner.registered_at,
-        "facts": json.dumps({"connection_id": runner.connection_id, "facts": runner.facts}),
+        "facts": json.dumps(runner.facts),
     }
     changed = tx.change(update(_runners).where(_runners.c.client_id == runner.client_id).values(values))
     if changed == 0:
@@ -76,3 +86,18 @@ def note_seen(tx: Transaction, client_id: str, last_seen_at: int, *, said_goodby
     """Stores when the holder of ``client_id`` was last heard, and whether that was its goodbye."""
     held = update(_runners).where(_runners.c.client_id == client_id)
     tx.change(held.values(last_seen_at=last_seen_at, said_goodbye=said_goodbye))
+
+
+def _runner(row: Row) -> Runner:
+    return Runner(
+        client_id=row.client_id,
+        user_id=row.user_id,
+        connection_id=row.connection_id,
+        instance_id=row.instance_id,
+        store_id=row.store_id,
+        last_seen_at=row.last_seen_at,
+        said_goodbye=row.said_goodbye,
+        retired=tuple(json.loads(row.retired)),
+        registered_at=row.registered_at,
+        facts=json.loads(row.facts),
+    )

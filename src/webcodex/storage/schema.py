@@ -53,6 +53,7 @@ runners: Final = Table(
     METADATA,
     Column("client_id", String, primary_key=True),
     Column("user_id", String),
+    Column("connection_id", String, nullable=False),
     Column("instance_id", String, nullable=False),
     Column("store_id", String, nullable=False),
     Column("last_seen_at", BigInteger, nullable=False),
@@ -112,6 +113,7 @@ sessions: Final = Table(
     Column("meaningful_tool_calls", BigInteger, nullable=False),
     UniqueConstraint("authority", "ref_number"),
     Index("wc_sessions_listed", "authority", "project", "updated_at", "session_id"),
+    Index("wc_sessions_paged", "authority", "project", "created_at", "session_id"),
 )
 
 session_events: Final = Table(

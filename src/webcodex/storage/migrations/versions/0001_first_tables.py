@@ -89,6 +89,7 @@ def _runners() -> None:
         "wc_runners",
         sa.Column("client_id", sa.String(), nullable=False),
         sa.Column("user_id", sa.String(), nullable=True),
+        sa.Column("connection_id", sa.String(), nullable=False),
         sa.Column("instance_id", sa.String(), nullable=False),
         sa.Column("store_id", sa.String(), nullable=False),
         sa.Column("last_seen_at", sa.BigInteger(), nullable=False),
@@ -126,6 +127,9 @@ def _sessions() -> None:
     with op.batch_alter_table("wc_sessions", schema=None) as batch_op:
         batch_op.create_index(
             "wc_sessions_listed", ["authority", "project", "updated_at", "session_id"], unique=False
+        )
+        batch_op.create_index(
+            "wc_sessions_paged", ["authority", "project", "created_at", "session_id"], unique=False
         )
 
 
