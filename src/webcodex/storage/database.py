@@ -41,6 +41,11 @@ class Transaction:
         self._driver: Any = connection.connection.dbapi_connection
         self._driver_error: type[Exception] = connection.dialect.loaded_dbapi.Error
 
+    @property
+    def engine(self) -> str:
+        """Returns which database this is: ``sqlite`` or ``postgresql``."""
+        return self._connection.dialect.name
+
     def one(self, statement: Executable | Prepared, values: Values = _NONE) -> Row | None:
         """Returns the first row of ``statement``, or none."""
         if isinstance(statement, Prepared):

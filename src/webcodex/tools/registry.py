@@ -13,9 +13,11 @@ from webcodex.tools import (
     errors,
     gateway_tools,
     handoff_tools,
+    manifest_tools,
     observation_tools,
     project_tools,
     recording,
+    runtime_tools,
     session_tools,
 )
 from webcodex.tools.contract import (
@@ -40,14 +42,6 @@ from webcodex.tools.ports import (
 
 log = logging.getLogger(__name__)
 
-TOOLS: Final[tuple[Tool, ...]] = (
-    *session_tools.TOOLS,
-    *project_tools.TOOLS,
-    *handoff_tools.TOOLS,
-    *observation_tools.TOOLS,
-    gateway_tools.GATEWAY,
-)
-
 SHORT_SET: Final = (
     "work_on_project",
     "read_files",
@@ -62,6 +56,16 @@ SHORT_SET: Final = (
     "list_projects",
     "read_tool_manifest",
 )  # M-31
+
+TOOLS: Final[tuple[Tool, ...]] = (
+    *session_tools.TOOLS,
+    *project_tools.TOOLS,
+    *handoff_tools.TOOLS,
+    *observation_tools.TOOLS,
+    *runtime_tools.declared(lambda: TOOLS),
+    manifest_tools.declared(lambda: TOOLS, SHORT_SET),
+    gateway_tools.GATEWAY,
+)
 
 RETIRED: Final = {
     "session_summary": "read_session_summary",
