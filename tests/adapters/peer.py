@@ -3,6 +3,7 @@
 import contextlib
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
@@ -171,10 +172,17 @@ class Gate:
 class Peer:
     """Answers the first connections from ``script``, one each, and all later ones with ``default``."""
 
-    def __init__(self, *script: Answer, default: Answer | None = None, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self,
+        *script: Answer,
+        default: Answer | None = None,
+        host: str = "127.0.0.1",
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self.store = Store()
         self.requests: list[Request] = []
         self.connections = 0
+        self._tls = tls
         self._script = list(script)
         self._default = default or self.store
         self._ended = threading.Event()
@@ -212,8 +220,14 @@ class Peer:
             self._start(self._serve, connection, answer)
 
     def _serve(self, connection: socket.socket, answer: Answer) -> None:
+        connection.settimeout(WAIT_S)
+        if self._tls is not None:
+            try:
+                connection = self._tls.wrap_socket(connection, server_side=True)
+            except OSError:  # the adapter does not trust this peer
+                connection.close()
+                return
         with connection:
-            connection.settimeout(WAIT_S)
             request = _received(connection)
             if request is not None:
                 self.requests.append(request)

@@ -174,9 +174,10 @@ def _first_reached(target: Origin, deadline: Deadline) -> "sockets.socket":
     failure: OSError = OSError()
     for address in target.addresses:
         family = sockets.AF_INET6 if ":" in address else sockets.AF_INET
+        seconds = _positive(deadline)
         connection = sockets.socket(family, sockets.SOCK_STREAM)
         try:
-            connection.settimeout(_positive(deadline))
+            connection.settimeout(seconds)
             connection.connect((address, target.port))
         except OSError as error:
             connection.close()
@@ -241,10 +242,11 @@ class _Answer:
         return body
 
     def _rest(self, status: int, max_bytes: int) -> bytes:
-        while self._more():
-            if len(self._held) > max_bytes:
-                raise Oversized(status)
-        return self._take(len(self._held))
+        while len(self._held) <= max_bytes and self._more():
+            pass
+        if len(self._held) > max_bytes:
+            raise Oversized(status)
+        return self._held
 
     def _exactly(self, size: int) -> bytes:
         while len(self._held) < size:

@@ -49,9 +49,10 @@ def _first_reached(target: "server_client.Origin", seconds_left: "Callable[[], f
         for family, kind, protocol, _, address in socket.getaddrinfo(
             host, target.port, type=socket.SOCK_STREAM
         ):
+            seconds = seconds_left()
             plain = socket.socket(family, kind, protocol)
             try:
-                plain.settimeout(seconds_left())
+                plain.settimeout(seconds)
                 plain.connect(address)
             except OSError as error:
                 plain.close()
