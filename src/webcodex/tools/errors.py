@@ -31,6 +31,14 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "runner_unavailable": ("The Project's Runner is not connected; start it, then try again", _WAIT),
     "runner_timeout": ("The Runner did not answer in time; the same call is safe", _RETRY),
     "runner_outcome_unknown": ("The Runner's answer was lost; read the state before going on", _RECONCILE),
+    "invalid_path": ("That is no path of the Project, or it leaves it; name one beneath its root", _FIX),
+    "sensitive_path": ("That path is withheld because it may hold secrets; go on without it", _FIX),
+    "not_found": ("Nothing is at that path of the Project; list its files", _FIX),
+    "permission_denied": ("The Runner may not read that path; give it the right to, or go on without", _USER),
+    "invalid_pattern": (
+        "No line can match that pattern, or it is no Python regular expression; change it",
+        _FIX,
+    ),
     "project_root_replaced": ("The Project's directory was replaced; register it again on its Runner", _USER),
     "store_unavailable": ("The Server's database did not answer; nothing was written, try again", _RETRY),
     "store_outcome_unknown": (
