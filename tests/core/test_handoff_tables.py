@@ -99,6 +99,10 @@ def test_state_is_the_first_row_that_holds(state: str, changed: dict[str, object
         ("Continue from the latest instruction after checking the current state.", {}),
         (
             "Continue from the latest instruction after checking the current state.",
+            {"jobs": Missing.JOBS, "messages": Missing.MESSAGES, "ledger": Missing.LEDGER},
+        ),
+        (
+            "Continue from the latest instruction after checking the current state.",
             {"jobs": made.jobs(SERVICE), "messages": (made.message(1, Kind.DECISION),)},
         ),
     ],
