@@ -20,7 +20,6 @@ from webcodex.runner import (
     tree_walk,
 )
 
-AT_ONCE: Final = 2
 MAX_GLOBS: Final = 20
 MAX_VISITS: Final = 500_000
 _ROOM_BYTES: Final = bounds.MAX_REPLY_BYTES - page_cursor.MAX_CHARS - 1024

@@ -94,6 +94,8 @@ def search(
     """
     query = parse(body)
     ends_at = min(until.at, monotonic() + query.timeout_secs)
+    if not until.remaining_s():
+        raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT)
     with refusals.told(), paths.open_root(project) as root:
         outcome = bounded_process.run(
             [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _sources()],

@@ -6,9 +6,22 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from typing import Any, Final
 
 from webcodex.protocol import calls
-from webcodex.runner import deadline, failures, file_tools, git_tools, own_files, projects
+from webcodex.runner import (
+    deadline,
+    failures,
+    file_tools,
+    git_tools,
+    listing,
+    own_files,
+    projects,
+    text_search,
+    workspace_changes,
+)
 
 _GIT_AT_ONCE: Final = 2
+_LOOKS_AT_ONCE: Final = 4
+"""Listings and changes together; `git_status`, which a handoff waits for, never waits for them."""
+
 _GRACE_S: Final = 1.0
 """How long after its deadline a worker thread may take to say so itself."""
 
@@ -24,9 +37,14 @@ class Work:
         self._git = git
         self._files: Executor = ThreadPoolExecutor(file_tools.FILES_AT_ONCE, "files")
         self._gits: Executor = ThreadPoolExecutor(_GIT_AT_ONCE, "git")
+        self._looks: Executor = ThreadPoolExecutor(_LOOKS_AT_ONCE, "looks")
+        self._searches: Executor = ThreadPoolExecutor(text_search.AT_ONCE, "searches")
         self._handlers: Mapping[str, Handler] = {
             "read_files": self._read_files,
+            "list_project_files": self._list_project_files,
+            "search_project_texts": self._search_project_texts,
             "git_status": self._git_status,
+            "workspace_changes": self._workspace_changes,
         }
 
     def capabilities(self) -> dict[str, bool]:
@@ -65,8 +83,8 @@ class Work:
 
     def close(self) -> None:
         """Drops what has not begun; what has begun ends at its deadline."""
-        self._files.shutdown(wait=False, cancel_futures=True)
-        self._gits.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._files, self._gits, self._looks, self._searches):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     async def _read_files(
         self, project: projects.Project, request: calls.Request, until: deadline.Deadline
@@ -80,3 +98,30 @@ class Work:
             raise failures.RequestFailed(failures.NOT_SERVED)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._gits, git_tools.git_status, project, self._git, until)
+
+    async def _list_project_files(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._looks, listing.list_files, project, self._own, request.body, until
+        )
+
+    async def _search_project_texts(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._searches, text_search.search, project, self._own, request.body, until
+        )
+
+    async def _workspace_changes(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        if self._git is None:
+            raise failures.RequestFailed(failures.NOT_SERVED)
+        changes = workspace_changes.workspace_changes
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._looks, changes, project, self._own, self._git, request.body, until
+        )

@@ -16,6 +16,7 @@ from webcodex.tools import (
     manifest_tools,
     observation_tools,
     project_tools,
+    reading_tools,
     recording,
     runtime_tools,
     session_tools,
@@ -60,6 +61,7 @@ SHORT_SET: Final = (
 TOOLS: Final[tuple[Tool, ...]] = (
     *session_tools.TOOLS,
     *project_tools.TOOLS,
+    *reading_tools.TOOLS,
     *handoff_tools.TOOLS,
     *observation_tools.TOOLS,
     *runtime_tools.declared(lambda: TOOLS),
