@@ -104,18 +104,13 @@ def _written(descriptor: int, text: bytes) -> bool:
 def drained(seconds: float = limits.STDIN_SECONDS) -> bytes:
     """All of stdin, or its first ``STDIN_KEPT_BYTES`` if there is more; the rest is read and dropped (A-04).
 
-    A thread reads, since no pipe can be read with a time-out on every platform.
-
     Raises:
         Refused: ``invalid_hook_payload`` if stdin has not ended in ``seconds``.
     """
-    found: list[bytes] = []
-    ended = _thread.allocate_lock()
-    ended.acquire()
-    _thread.start_new_thread(_drain, (found, ended))
-    if not ended.acquire(timeout=seconds) or not found:
-        raise refusal.Refused("invalid_hook_payload")
-    return found[0]
+    try:
+        return _read_within(seconds)
+    except (OSError, _TooLate):
+        raise refusal.Refused("invalid_hook_payload") from None
 
 
 def drop() -> None:
@@ -128,23 +123,59 @@ def drop() -> None:
         return
 
 
-def _drain(found: list[bytes], ended: "_thread.LockType") -> None:
-    kept = b""
-    try:
-        while True:
+class _TooLate(BaseException):
+    """Stdin has not ended in time."""
+
+
+if sys.platform == "win32":
+
+    def _read_within(seconds: float) -> bytes:
+        """All of stdin; a thread reads, since no pipe can be read with a time-out here."""
+        found: list[bytes] = []
+        ended = _thread.allocate_lock()
+        ended.acquire()
+
+        def read() -> None:
             try:
-                part = system.read(_STDIN, limits.RECEIVE_BYTES)
-            except BlockingIOError:  # a host may hand over a pipe that does not block
-                time.sleep(limits.LOCK_POLL_SECONDS)
-                continue
-            if not part:
-                break
-            kept += part[: limits.STDIN_KEPT_BYTES - len(kept)]
-        found.append(kept)
-    except OSError:  # stdin is closed: there is no document
-        pass
-    finally:
-        ended.release()
+                found.append(_read_all())
+            finally:
+                ended.release()
+
+        _thread.start_new_thread(read, ())
+        if not ended.acquire(timeout=seconds) or not found:
+            raise _TooLate
+        return found[0]
+
+else:
+
+    def _read_within(seconds: float) -> bytes:
+        """All of stdin; a timer's signal ends a read that blocks, for less than a thread would cost."""
+        before = _signal.signal(_signal.SIGALRM, _expire)
+        _signal.pthread_sigmask(_signal.SIG_UNBLOCK, (_signal.SIGALRM,))
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
+        try:
+            return _read_all()
+        finally:
+            _signal.setitimer(_signal.ITIMER_REAL, 0)
+            _signal.signal(_signal.SIGALRM, before)
+
+
+def _expire(number: int, frame: "FrameType | None") -> None:
+    del number, frame
+    raise _TooLate
+
+
+def _read_all() -> bytes:
+    kept = b""
+    while True:
+        try:
+            part = system.read(_STDIN, limits.RECEIVE_BYTES)
+        except BlockingIOError:  # a host may hand over a pipe that does not block
+            time.sleep(limits.LOCK_POLL_SECONDS)
+            continue
+        if not part:
+            return kept
+        kept += part[: limits.STDIN_KEPT_BYTES - len(kept)]
 
 
 class Watchdog:
