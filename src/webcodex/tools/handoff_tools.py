@@ -12,16 +12,14 @@ from webcodex.core import (
     handoff_facts,
     ids,
     ledger,
-    limits,
     sessions,
 )
 from webcodex.core.access import Scope
-from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, ReportsMissing
+from webcodex.core.handoff_facts import Fence, HandoffFacts, Missing
 from webcodex.core.json_value import JsonObject
-from webcodex.storage import observations
 from webcodex.storage import sessions as stored_sessions
-from webcodex.storage.database import StoreError, Transaction
-from webcodex.tools import authority, fields, workspace
+from webcodex.storage.database import Transaction
+from webcodex.tools import authority, fields, handoff_gathering, workspace
 from webcodex.tools.contract import (
     Audience,
     Done,
@@ -91,90 +89,38 @@ async def _read(work: Work, params: ReadParams) -> Done:
     before: Fence | None = None
     found: handoff_facts.WorkspaceFacts = Missing.WORKSPACE_NOT_REQUESTED
     if params.include_workspace:
-        before = await work.services.database.read(lambda tx: _fence(tx, session.session_id))
+        before = await work.services.database.read(lambda tx: handoff_gathering.fence(tx, session.session_id))
         found = await workspace.read(work.services, work.caller, work.target.project)
-    return Done(
-        output=await work.services.database.read(
-            lambda tx: _answer(tx, work, _gather(tx, session.session_id, found, validation, before), params)
+
+    def answer(tx: Transaction) -> JsonObject:
+        facts = handoff_gathering.gather(
+            tx, session.session_id, workspace=found, validation=validation, before=before
         )
-    )
+        return _answer(tx, work, facts, params)
+
+    return Done(output=await work.services.database.read(answer))
 
 
 async def _state(work: Work, _params: StateParams) -> Done:
     session_id = _session(work).session_id
-    found: handoff_facts.WorkspaceFacts = Missing.WORKSPACE_NOT_REQUESTED
-    return Done(
-        output=await work.services.database.read(
-            lambda tx: _answer(tx, work, _gather(tx, session_id, found, Missing.VALIDATION, None), None)
+
+    def answer(tx: Transaction) -> JsonObject:
+        facts = handoff_gathering.gather(
+            tx,
+            session_id,
+            workspace=Missing.WORKSPACE_NOT_REQUESTED,
+            validation=Missing.VALIDATION,
+            before=None,
         )
-    )
+        return _answer(tx, work, facts, None)
+
+    return Done(output=await work.services.database.read(answer))
 
 
 def _session(work: Work) -> sessions.Session:
     if work.target.session is None:
         raise AssertionError("a handoff tool is authorised with a Session")
     return work.target.session
-
-
-def _gather(
-    tx: Transaction,
-    session_id: str,
-    found: handoff_facts.WorkspaceFacts,
-    validation: handoff_facts.ValidationFacts,
-    before: Fence | None,
-) -> HandoffFacts:
-    session = stored_sessions.find(tx, session_id)
-    if session is None:
-        raise ToolError("unknown_session_id")
-    changed: frozenset[handoff_facts.Changed] = frozenset()
-    if before is not None:
-        changed = handoff_facts.changed_between(before, _fence(tx, session_id))
-    return HandoffFacts(
-        session=session,
-        ledger=_ledger(tx, session),
-        messages=Missing.MESSAGES,
-        validation=validation,
-        jobs=Missing.JOBS,
-        workspace=found,
-        reports=_reports(tx, session),
-        changed=changed,
-    )
-
-
-def _fence(tx: Transaction, session_id: str) -> Fence:
-    session = stored_sessions.find(tx, session_id)
-    try:
-        reports: int | Count = tx.attempt(lambda: observations.count(tx, session_id))
-    except StoreError:
-        reports = Count.UNREADABLE
-    return Fence(
-        events_total=0 if session is None else session.last_sequence,
-        message_revision=Count.UNREADABLE,
-        report_count=reports,
-    )
-
-
-def _ledger(tx: Transaction, session: sessions.Session) -> handoff_facts.LedgerFacts:
-    try:
-        events = tx.attempt(
-            lambda: stored_sessions.newest_events(tx, session.session_id, limits.SESSION_EVENTS)
-        )
-    except StoreError:
-        return Missing.LEDGER
-    return handoff_facts.Ledger(
-        events=tuple(handoff_facts.path_event(event) for event in events),
-        events_evicted=session.last_sequence - session.events_retained,
-    )
-
-
-def _reports(tx: Transaction, session: sessions.Session) -> handoff_facts.ReportFacts:
-    project = session.project
-    if project is None:
-        return ReportsMissing.SESSION_WITHOUT_PROJECT
-    try:
-        return tuple(tx.attempt(lambda: observations.listed(tx, session.session_id, project)))
-    except StoreError:
-        return ReportsMissing.STORE
 
 
 def _answer(tx: Transaction, work: Work, facts: HandoffFacts, params: ReadParams | None) -> JsonObject:

@@ -1,0 +1,96 @@
+"""Gathers the facts of a Session inside a read transaction; each source fails alone (H-02).
+
+Whatever projects a Session's standing gathers here: the brief and the rows of the console.
+"""
+
+from webcodex.core import handoff_facts, limits, sessions
+from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, ReportsMissing
+from webcodex.storage import observations
+from webcodex.storage import sessions as stored_sessions
+from webcodex.storage.database import StoreError, Transaction
+from webcodex.tools.contract import ToolError
+
+
+def gather(
+    tx: Transaction,
+    session_id: str,
+    *,
+    workspace: handoff_facts.WorkspaceFacts,
+    validation: handoff_facts.ValidationFacts,
+    before: Fence | None,
+) -> HandoffFacts:
+    """Returns everything a brief is made from; ``before`` is the fence of the time the Runner was asked.
+
+    Raises:
+        ToolError: the Session is gone.
+
+    """
+    session = stored_sessions.find(tx, session_id)
+    if session is None:
+        raise ToolError("unknown_session_id")
+    changed: frozenset[handoff_facts.Changed] = frozenset()
+    if before is not None:
+        changed = handoff_facts.changed_between(before, fence(tx, session_id))
+    return HandoffFacts(
+        session=session,
+        ledger=_ledger(tx, session),
+        messages=Missing.MESSAGES,
+        validation=validation,
+        jobs=Missing.JOBS,
+        workspace=workspace,
+        reports=_reports(tx, session),
+        changed=changed,
+    )
+
+
+def gather_for_row(session: sessions.Session) -> HandoffFacts:
+    """Returns what the standing of a Session is made from, without the Runner and without its paths (M-46).
+
+    Paths and external reports move no state (H-09, H-15), so a row does not read them.
+    """
+    return HandoffFacts(
+        session=session,
+        ledger=handoff_facts.Ledger(),
+        messages=Missing.MESSAGES,
+        validation=Missing.VALIDATION,
+        jobs=Missing.JOBS,
+        workspace=Missing.WORKSPACE_NOT_REQUESTED,
+        reports=(),
+    )
+
+
+def fence(tx: Transaction, session_id: str) -> Fence:
+    """Returns what is compared before the Runner is asked and after (H-40)."""
+    session = stored_sessions.find(tx, session_id)
+    try:
+        reports: int | Count = tx.attempt(lambda: observations.count(tx, session_id))
+    except StoreError:
+        reports = Count.UNREADABLE
+    return Fence(
+        events_total=0 if session is None else session.last_sequence,
+        message_revision=Count.UNREADABLE,
+        report_count=reports,
+    )
+
+
+def _ledger(tx: Transaction, session: sessions.Session) -> handoff_facts.LedgerFacts:
+    try:
+        events = tx.attempt(
+            lambda: stored_sessions.newest_events(tx, session.session_id, limits.SESSION_EVENTS)
+        )
+    except StoreError:
+        return Missing.LEDGER
+    return handoff_facts.Ledger(
+        events=tuple(handoff_facts.path_event(event) for event in events),
+        events_evicted=session.last_sequence - session.events_retained,
+    )
+
+
+def _reports(tx: Transaction, session: sessions.Session) -> handoff_facts.ReportFacts:
+    project = session.project
+    if project is None:
+        return ReportsMissing.SESSION_WITHOUT_PROJECT
+    try:
+        return tuple(tx.attempt(lambda: observations.listed(tx, session.session_id, project)))
+    except StoreError:
+        return ReportsMissing.STORE
