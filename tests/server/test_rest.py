@@ -181,7 +181,7 @@ async def test_unknown_paths_and_wrong_methods_are_named_without_the_path(server
         "/nothing",
         "/api/tools/call/",
         "/api/tools",
-        "/openapi.json",
+        "/openapi.json/",
         "/metrics",
         "/api/actions/x",
     ):
@@ -190,7 +190,7 @@ async def test_unknown_paths_and_wrong_methods_are_named_without_the_path(server
     for method in ("GET", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS"):
         answer = await server.client.request(method, CALL)
         assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
-    for path in ("/healthz", "/readyz", "/api/agents/ws"):
+    for path in ("/healthz", "/readyz", "/openapi.json", "/api/agents/ws"):
         answer = await server.client.post(path, json={})
         assert (answer.status_code, answer.headers["allow"]) == (405, "GET")
 

@@ -10,10 +10,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webcodex.server import (
     accounts_api,
+    actions_api,
     answers,
+    console_api,
     health,
     http_guard,
     mcp_endpoint,
+    openapi,
     rest,
     routes,
     runner_gateway,
@@ -22,6 +25,7 @@ from webcodex.server import (
 )
 from webcodex.server.authentication import RUNNER_PATH, Authentication
 from webcodex.storage import engine
+from webcodex.tools.ports import Services
 
 _WEBSOCKET_ONLY: Final = answers.error(426, "Connect with a WebSocket", (b"upgrade", b"websocket"))
 
@@ -53,11 +57,13 @@ class Application:
             "/mcp": self._mcp,
             RUNNER_PATH: self._without_websocket,
             **_health_routes(health.Health(self.database)),
-            **_tool_routes(rest.ToolRoutes(built), self.authentication),
+            **_tool_routes(built, self.authentication),
+            **_console_routes(built, self.authentication),
             **{
                 path: routes.JsonRoute(path, self.authentication, accounts_api.Accounts(built, route).answer)
                 for path, route in accounts_api.ROUTES.items()
             },
+            openapi.PATH: routes.OpenRoute(openapi.Description(chosen.public_url).answer),
         }
         self._guarded = http_guard.HttpGuard(self._dispatch, chosen)
 
@@ -104,9 +110,25 @@ def _health_routes(state: health.Health) -> Mapping[str, ASGIApp]:
     return {"/healthz": routes.OpenRoute(state.alive), "/readyz": routes.OpenRoute(state.ready)}
 
 
-def _tool_routes(tools: rest.ToolRoutes, authentication: Authentication) -> Mapping[str, ASGIApp]:
-    call, listing = "/api/tools/call", "/api/tools/list"
+def _tool_routes(built: Services, authentication: Authentication) -> Mapping[str, ASGIApp]:
+    tools, call, listing = rest.ToolRoutes(built), "/api/tools/call", "/api/tools/list"
     return {
         call: routes.JsonRoute(call, authentication, tools.call),
         listing: routes.JsonRoute(listing, authentication, tools.listed, may_be_empty=True),
+        **{
+            path: routes.JsonRoute(path, authentication, actions_api.Action(built, name).answer)
+            for path, name in actions_api.served().items()
+        },
+    }
+
+
+def _console_routes(built: Services, authentication: Authentication) -> Mapping[str, ASGIApp]:
+    return {
+        path: routes.JsonRoute(
+            path,
+            authentication,
+            console_api.Console(built, path).answer,
+            unavailable=console_api.UNAVAILABLE,
+        )
+        for path in console_api.ROUTES
     }

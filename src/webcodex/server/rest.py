@@ -14,6 +14,7 @@ from webcodex.tools.contract import Audience, BadArguments, Call, MissingScope, 
 from webcodex.tools.ports import Services
 
 MOST_LISTED: Final = 128
+RECORDER_FAULT: Final = "recording_session_id must be a string"
 
 _NOT_ARGUMENTS: Final = frozenset({"tool", "params", "arguments", "recording_session_id"})
 
@@ -40,19 +41,14 @@ class ToolRoutes:
     async def call(self, caller: access.Caller, body: dict[str, Any]) -> answers.Answer:
         """Returns the ToolResult of the call that ``body`` is, with the statuses of M-14."""
         try:
-            result = await registry.invoke(self._services, _understood(caller, body))
-        except MissingScope as refused:
-            return answers.error(403, str(refused))
+            return shown(await registry.invoke(self._services, _understood(caller, body)))
         except Refused as refused:
-            return answers.error(400, str(refused))
-        if result["success"]:
-            return answers.of(200, {"success": True, "output": result["output"]})
-        return answers.of(400, result)
+            return refusal(refused)
 
     async def listed(self, caller: access.Caller, body: dict[str, Any]) -> answers.Answer:
         """Returns the specs of the model-visible tools that ``body`` asks for (M-18)."""
         if not access.has_scope(caller, Scope.RUNTIME_READ):
-            return answers.error(403, str(MissingScope(Scope.RUNTIME_READ)))
+            return refusal(MissingScope(Scope.RUNTIME_READ))
         try:
             wanted = body_fields.read(ListBody, body)
         except body_fields.BadField as refused:
@@ -86,6 +82,33 @@ class ToolRoutes:
         }
 
 
+def shown(result: JsonObject) -> answers.Answer:
+    """Returns the answer that a ToolResult is; a success has no ``error`` here (M-14)."""
+    if result["success"]:
+        return answers.of(200, {"success": True, "output": result["output"]})
+    return answers.of(400, result)
+
+
+def refusal(refused: Refused) -> answers.Answer:
+    """Returns the answer to a call that reached no tool (M-07, M-08)."""
+    return answers.error(403 if isinstance(refused, MissingScope) else 400, str(refused))
+
+
+def check_before_structure(caller: access.Caller, name: str, *, is_recorded: bool) -> None:
+    """Lets a call pass as far as its structure (C-22 rows 6 and 7).
+
+    Raises:
+        Refused: no such tool, or a scope is missing, the recorder's last.
+
+    """
+    scopes = registry.find(name, Audience.ADAPTER).scopes
+    if is_recorded:
+        scopes = (*scopes, Scope.SESSION_COLLABORATE)
+    missing = access.first_missing(caller, scopes)
+    if missing is not None:
+        raise MissingScope(missing)
+
+
 def _matches(tool: Tool, wanted: ListBody) -> bool:
     """Says whether ``tool`` is of the category and has every feature: its effect or a scope it needs."""
     features = {tool.effect.value, *(scope.value for scope in tool.scopes)}
@@ -112,9 +135,9 @@ def _understood(caller: access.Caller, body: dict[str, Any]) -> Call:
     elif wrapper is not None and beside:
         fault = "Unknown argument beside params or arguments"
     elif recorder is not None and not isinstance(recorder, str):
-        fault = "recording_session_id must be a string"
+        fault = RECORDER_FAULT
     if fault is not None:
-        _check_before_structure(caller, name, is_recorded=recorder is not None)
+        check_before_structure(caller, name, is_recorded=recorder is not None)
         raise BadArguments(fault)
     return Call(
         caller=caller,
@@ -123,12 +146,3 @@ def _understood(caller: access.Caller, body: dict[str, Any]) -> Call:
         arguments=beside if wrapper is None else wrapper,
         recorder=recorder,
     )
-
-
-def _check_before_structure(caller: access.Caller, name: str, *, is_recorded: bool) -> None:
-    scopes = registry.find(name, Audience.ADAPTER).scopes
-    if is_recorded:
-        scopes = (*scopes, Scope.SESSION_COLLABORATE)
-    missing = access.first_missing(caller, scopes)
-    if missing is not None:
-        raise MissingScope(missing)

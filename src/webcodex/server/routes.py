@@ -43,13 +43,23 @@ class JsonRoute:
     """One ``POST`` path: a caller and one JSON object in, one answer out."""
 
     def __init__(
-        self, path: str, authentication: Authentication, respond: Respond, *, may_be_empty: bool = False
+        self,
+        path: str,
+        authentication: Authentication,
+        respond: Respond,
+        *,
+        may_be_empty: bool = False,
+        unavailable: answers.Answer = answers.STATE_UNAVAILABLE,
     ) -> None:
-        """Serves ``path``; with ``may_be_empty`` no body counts as an empty object."""
+        """Serves ``path``; with ``may_be_empty`` no body counts as an empty object.
+
+        ``unavailable`` is the answer when a fault of ours, or the store, keeps it from serving.
+        """
         self._path = path
         self._authentication = authentication
         self._respond = respond
         self._may_be_empty = may_be_empty
+        self._unavailable = unavailable
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer, unless the client is gone."""
@@ -63,7 +73,7 @@ class JsonRoute:
         except request_body.Gone:
             return
         except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
-            await request_body.refuse_rest(refusal(error, self._path), receive, send)
+            await request_body.refuse_rest(self._refusal(error), receive, send)
             return
         await answers.send_whole(await self._answer(caller, body), send)
 
@@ -72,10 +82,15 @@ class JsonRoute:
             decoded = request_body.parse(body) if body or not self._may_be_empty else {}
             return await self._respond(caller, decoded)
         except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
-            return refusal(error, self._path)
+            return self._refusal(error)
+
+    def _refusal(self, error: Exception) -> answers.Answer:
+        return refusal(error, self._path, self._unavailable)
 
 
-def refusal(error: Exception, path: str) -> answers.Answer:
+def refusal(
+    error: Exception, path: str, unavailable: answers.Answer = answers.STATE_UNAVAILABLE
+) -> answers.Answer:
     """Returns the answer to a request for ``path`` that ended in ``error``; a fault of ours is logged."""
     fixed = _FIXED.get(type(error))
     if fixed is not None:
@@ -85,7 +100,7 @@ def refusal(error: Exception, path: str) -> answers.Answer:
     if isinstance(error, request_body.InvalidJson):
         return answers.error(400, f"Invalid JSON: {error.reason}")
     log.error("action=request_failed path=%s", path, exc_info=error)
-    return answers.STATE_UNAVAILABLE
+    return unavailable
 
 
 def _misfit(scope: Scope) -> answers.Answer | None:

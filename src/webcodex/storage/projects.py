@@ -4,7 +4,19 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import Select, and_, bindparam, delete, insert, select
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    and_,
+    bindparam,
+    case,
+    delete,
+    func,
+    insert,
+    literal,
+    or_,
+    select,
+)
 
 from webcodex.core import access, ids
 from webcodex.storage import references, schema
@@ -29,6 +41,14 @@ class Project:
         return str(ids.ProjectId(self.client_id, self.project_id))
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Search:
+    """Which Projects are looked for: of one Runner, with a text in their id, name or path."""
+
+    client_id: str | None = None
+    query: str | None = None
+
+
 _projects: Final = schema.projects
 _runners: Final = schema.runners
 _VISIBLE: Final = select(_projects).where(_projects.c.disabled.is_(False))
@@ -40,6 +60,7 @@ _IS_NAMED: Final = and_(
 )
 _FIND_ANY: Final = Prepared(_VISIBLE.where(_IS_NAMED))
 _FIND_OWNED: Final = Prepared(_OWNED.where(_IS_NAMED))
+_CANONICAL: Final = literal("agent:") + _projects.c.client_id + ":" + _projects.c.project_id
 _ORDER: Final = (_projects.c.client_id, _projects.c.project_id)
 LISTED: Final = 1000
 
@@ -77,6 +98,33 @@ def rooted(tx: Transaction, caller: access.Caller, client_id: str, path: str) ->
     return [_project(row) for row in tx.all(at_path.order_by(*_ORDER).limit(2), values)]
 
 
+def searched(
+    tx: Transaction, caller: access.Caller, wanted: Search, *, after: tuple[int, str] | None, limit: int
+) -> tuple[int, list[tuple[int, Project]]]:
+    """Returns how many visible Projects ``wanted`` finds, and a page of them, each with its rank (M-45).
+
+    Rank 0 has exactly the path that is searched for, rank 1 are all others; a rank is ordered by canonical
+    id. ``after`` is rank and canonical id of the last one that was already shown.
+    """
+    statement, values = _seen_by(caller)
+    rank: ColumnElement[int] = literal(1)
+    if wanted.client_id is not None:
+        statement = statement.where(_projects.c.client_id == wanted.client_id)
+    if wanted.query:
+        rank = case((_projects.c.path == wanted.query, 0), else_=1)
+        texts = (_CANONICAL, _projects.c.name, _projects.c.path)
+        statement = statement.where(or_(*(_contains(text, wanted.query) for text in texts)))
+    total = tx.one(select(func.count()).select_from(statement.subquery()), values)
+    if after is not None:
+        shown_rank, shown_id = after
+        statement = statement.where(
+            or_(rank > shown_rank, and_(rank == shown_rank, shown_id < _CANONICAL)),
+        )
+    page = statement.add_columns(rank.label("rank")).order_by(rank, _CANONICAL).limit(limit)
+    rows = [(int(row.rank), _project(row)) for row in tx.all(page, values)]
+    return (0 if total is None else int(total[0])), rows
+
+
 def replace_inventory(tx: Transaction, client_id: str, inventory: Iterable[Project]) -> None:
     """Leaves exactly ``inventory`` as the Projects of ``client_id`` (C-15)."""
     tx.change(delete(_projects).where(_projects.c.client_id == client_id))
@@ -109,6 +157,11 @@ def of_ref(tx: Transaction, authority: str, number: int) -> str | None:
     refs = schema.project_refs
     row = tx.one(select(refs.c.project).where(refs.c.authority == authority, refs.c.number == number))
     return None if row is None else str(row[0])
+
+
+def _contains(text: ColumnElement[str], part: str) -> ColumnElement[bool]:
+    # LIKE ignores the case of ASCII letters in SQLite, and its own position functions differ by engine.
+    return func.replace(text, part, "") != text
 
 
 def _seen_by(caller: access.Caller) -> tuple[Select[Any], dict[str, object]]:

@@ -1,10 +1,10 @@
 """Remembers Workflow Sessions and their ledgers (30.1 to 30.3)."""
 
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final
 
-from sqlalchemy import bindparam, delete, func, insert, select, update
+from sqlalchemy import bindparam, delete, func, insert, or_, select, update
 
 from webcodex.core import ledger, limits
 from webcodex.core import sessions as core_sessions
@@ -97,6 +97,38 @@ def listed(
     page = select(_sessions).where(*matching).order_by(*order).offset(offset).limit(limit)
     rows = [(_session(row), int(row.ref_number)) for row in tx.all(page)]
     return (0 if total is None else int(total[0])), rows
+
+
+def newest_made(
+    tx: Transaction, *, authority: str, project: str, after: tuple[int, str] | None, limit: int
+) -> tuple[int, list[Session]]:
+    """Returns how many Sessions a group has in a Project, and those made last, newest first (M-46).
+
+    ``after`` is ``created_at`` and id of the last one that was already shown. Both never change, so paging
+    by them misses and repeats none.
+    """
+    matching = [_sessions.c.authority == authority, _sessions.c.project == project]
+    total = tx.one(select(func.count()).select_from(_sessions).where(*matching))
+    if after is not None:
+        created_at, session_id = after
+        is_older = _sessions.c.created_at < created_at
+        matching += [
+            _sessions.c.created_at <= created_at,  # the bound that the index can use
+            or_(is_older, _sessions.c.session_id > session_id),
+        ]
+    order = (_sessions.c.created_at.desc(), _sessions.c.session_id)
+    page = select(_sessions).where(*matching).order_by(*order).limit(limit)
+    return (0 if total is None else int(total[0])), [_session(row) for row in tx.all(page)]
+
+
+def counts(tx: Transaction, authority: str, projects: Collection[str]) -> dict[str, int]:
+    """Returns how many Sessions a group has in each of a few Projects; none where a Project is missing."""
+    counted = (
+        select(_sessions.c.project, func.count())
+        .where(_sessions.c.authority == authority, _sessions.c.project.in_(projects))
+        .group_by(_sessions.c.project)
+    )
+    return {str(row[0]): int(row[1]) for row in tx.all(counted)}
 
 
 def close(tx: Transaction, session_id: str) -> None:

@@ -15,7 +15,7 @@ _RECORDED: Final[dict[str, Any]] = {
     "session_recorded": {"type": "boolean"},
     "session_event_id": {"type": ["string", "null"]},
 }  # M-43
-_FAILURE: Final[dict[str, Any]] = {
+FAILURE: Final[dict[str, Any]] = {
     "type": "object",
     "properties": {"error_kind": {"type": "string"}},
     "required": ["error_kind"],
@@ -54,12 +54,7 @@ def input_schema(params: type[BaseModel], *, description_chars: int | None) -> d
 
 def output_schema(tool: Tool) -> dict[str, Any]:
     """Returns the schema of ``{success, output, error}``: output is a result, a failure or null (M-19)."""
-    if tool is gateway_tools.GATEWAY:
-        outputs: list[dict[str, Any]] = [{"type": "object"}]
-    else:
-        succeeded = _standalone(tool.result)
-        succeeded["properties"] = {**succeeded.get("properties", {}), **_RECORDED}
-        outputs = [succeeded, _FAILURE]
+    outputs = [result_schema(tool), FAILURE]
     return {
         "type": "object",
         "properties": {
@@ -70,6 +65,15 @@ def output_schema(tool: Tool) -> dict[str, Any]:
         "required": ["success", "output", "error"],
         "additionalProperties": False,
     }
+
+
+def result_schema(tool: Tool) -> dict[str, Any]:
+    """Returns the schema of a successful output; that of the gateway is its target's."""
+    if tool is gateway_tools.GATEWAY:
+        return {"type": "object"}
+    schema = _standalone(tool.result)
+    schema["properties"] = {**schema.get("properties", {}), **_RECORDED}
+    return schema
 
 
 def _standalone(model: type[BaseModel]) -> dict[str, Any]:
