@@ -17,6 +17,14 @@ from tests.requirements import requirement
 LATE = "pending_delivery_deadline"
 UNCONFIRMED = "recording_unconfirmed_check_pending_state"
 STALLED = Path(__file__).with_name("stalled_lookup.py")
+# A host may start a hook with the timer's signal blocked and ignored.
+DEAFENED = """
+import os, signal, sys
+signal.signal(signal.SIGALRM, signal.SIG_IGN)
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+os.execv(sys.executable, [sys.executable, "-I", "-S", *sys.argv[1:]])
+"""
+UNCLOSED: dict[str, tuple[str, ...]] = {"open": (), "deaf": ("-c", DEAFENED)}
 
 
 def started(operator: hook_fixture.Operator, *before: str) -> subprocess.Popen[bytes]:
@@ -41,6 +49,7 @@ def test_no_run_outlives_its_one_deadline(tmp_path: Path) -> None:
             "handshake": silent.origin.replace("http", "https"),
             "lookup": "https://webcodex.example.com",
             "open": peer.dead_origin(),
+            "deaf": peer.dead_origin(),
         }
         operators = {}
         for name, origin in origins.items():
@@ -50,19 +59,22 @@ def test_no_run_outlives_its_one_deadline(tmp_path: Path) -> None:
         runs = {
             name: started(operator, *([str(STALLED)] if name == "lookup" else []))
             for name, operator in operators.items()
-            if name != "open"
+            if name not in UNCLOSED
         }
-        unclosed = operators["open"].start()
-        assert unclosed.stdin is not None
-        unclosed.stdin.write(json.dumps(operators["open"].payload()).encode())
-        unclosed.stdin.flush()
+        unclosed = {name: operators[name].start(before=UNCLOSED[name]) for name in UNCLOSED}
+        for name, process in unclosed.items():
+            assert process.stdin is not None
+            process.stdin.write(json.dumps(operators[name].payload()).encode())
+            process.stdin.flush()
         for name, run in runs.items():
             result = hook_fixture.ended(run)
             left = {"pending": 2} if name == "silent" else {"pending": 1}
             assert (result.reason, result.counts) == (LATE, left), name
-        assert hook_fixture.ended(unclosed).reason == "invalid_hook_payload"
-        unclosed.stdin.close()
-        assert operators["open"].files() == set()
+        for name, process in unclosed.items():
+            assert hook_fixture.ended(process).reason == "invalid_hook_payload", name
+            assert process.stdin is not None
+            process.stdin.close()
+            assert operators[name].files() == set()
         assert (len(silent.requests), len(dripping.requests)) == (1, 1)
 
 

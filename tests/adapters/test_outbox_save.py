@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,25 @@ def test_report_waits_until_the_server_is_there_and_is_then_stored_once(tmp_path
     (name,) = operator.pending()
     assert (operator.outbox / name).stat().st_mode & 0o7777 == 0o600
     assert operator.files() == {name}
+
+
+@requirement("A-13", "A-34", "A-03")
+def test_report_that_cannot_be_written_is_not_claimed_and_leaves_nothing(tmp_path: Path) -> None:
+    with peer.Peer() as server:
+        operator = hook_fixture.Operator(tmp_path, server.origin)
+        operator.save("earlier")
+        command = ["sh", "-c", 'ulimit -f 0; exec "$0" -I -S "$1" --config "$2"', sys.executable]
+        done = subprocess.run(
+            [*command, str(hook_fixture.HOOK), str(operator.config)],
+            input=json.dumps(operator.payload()).encode(),
+            capture_output=True,
+            check=False,
+        )
+        result = hook_fixture.Result(done.returncode, done.stdout, done.stderr)
+        assert result.reason == "recording_unconfirmed_check_pending_state"
+        assert result.counts == {"pending": 1}
+        assert (operator.files(), server.connections) == ({operator.file_name("earlier")}, 0)
+        assert operator.hook().is_silent_success
 
 
 @requirement("A-30", "A-12")
