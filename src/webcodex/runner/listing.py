@@ -119,7 +119,8 @@ def _page(walk: tree_walk.Walk, query: Query) -> tuple[list[dict[str, Any]], str
                 return entries, found.path
             entries.append(entry)
     except tree_walk.Stopped as stopped:
-        if stopped.position <= query.start:
+        beginning = "".join(f"{name}/" for name in walk.place.shown)
+        if stopped.position <= max(query.start, beginning):
             raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT) from stopped
         return entries, stopped.position
     return entries, None
@@ -137,6 +138,6 @@ def _entry(found: tree_walk.Found, walk: tree_walk.Walk) -> dict[str, Any] | Non
     if walk.own.holds_directory(private_files.Identity.of(status)) or (
         is_file and walk.own.holds_file(status)
     ):
-        walk.tally.omitted_sensitive += 1
+        walk.tally.omit_own(found.path)
         return None
     return {"path": found.path, "type": found.kind.value, "size": status.st_size if is_file else None}

@@ -18,12 +18,12 @@ from webcodex.runner import deadline, globs, own_files, path_form, places, priva
 MAX_DEPTH: Final = 128
 _LOOK_UP_EVERY: Final = 1024
 
-_PLAIN: Final = re.compile(
+PLAIN: Final = re.compile(
     r"(?!(?:id_|(?:con|prn|aux|nul|com[0-9]|lpt[0-9])(?:\.|\Z)))"
     r"[a-z0-9_][a-z0-9_-]*(?:\.(?!(?:pem|key|p12|pfx|keystore)\Z)[a-z0-9_-]+)*",
     re.IGNORECASE | re.ASCII,
 )
-"""Names that need no closer look; a test holds this to `path_form`."""
+"""Names that need no closer look in a folder of such a name; a test holds this to `path_form`."""
 
 
 class Kind(enum.StrEnum):
@@ -96,6 +96,12 @@ class Tally:
     omitted_sensitive: int = 0
     unnameable: int = 0
     not_entered: int = 0
+    _own: set[str] = field(default_factory=set)
+
+    def omit_own(self, path: str) -> None:
+        """Counts one of the Runner's own files or directories, once however often it is met."""
+        self.omitted_sensitive += path not in self._own
+        self._own.add(path)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -162,13 +168,14 @@ class Walk:
             self.tally.not_entered += 1
             return
         status = os.fstat(directory)
-        is_own = self.own.holds_directory(private_files.Identity.of(status))
-        if is_own or status.st_dev != self._device or len(self._open) == MAX_DEPTH:
-            self.tally.omitted_sensitive += is_own
-            self.tally.not_entered += not is_own
-            os.close(directory)
+        if self.own.holds_directory(private_files.Identity.of(status)):
+            self.tally.omit_own(folder.prefix + event.name)
+        elif status.st_dev != self._device or len(self._open) == MAX_DEPTH:
+            self.tally.not_entered += 1
+        else:
+            self._push(directory, folder.prefix + event.key, event.below, folder.depth - 1)
             return
-        self._push(directory, folder.prefix + event.key, event.below, folder.depth - 1)
+        os.close(directory)
 
     def _push(self, directory: int, prefix: str, level: globs.Level, depth: int) -> None:
         folder = _Folder(directory=directory, prefix=prefix, depth=depth, events=iter(()))
@@ -181,8 +188,8 @@ class Walk:
         prefix, start = folder.prefix, self.scope.start
         parent = prefix.rstrip("/").rpartition("/")[2]
         room_bytes = path_form.MAX_PATH_BYTES - len(prefix.encode())
-        has_room = room_bytes >= path_form.MAX_COMPONENT_BYTES
-        admits, is_plain = level.admits, _PLAIN.fullmatch
+        is_ordinary = room_bytes >= path_form.MAX_COMPONENT_BYTES and PLAIN.fullmatch(parent or "root")
+        admits, is_plain = level.admits, PLAIN.fullmatch
         with os.scandir(folder.directory) as entries:
             for entry in entries:
                 self._visits += 1
@@ -191,7 +198,7 @@ class Walk:
                 name, kind = entry.name, _kind(entry)
                 if kind is None:
                     continue
-                due = _Due.FIND if has_room and is_plain(name) else _judge(parent, name, room_bytes)
+                due = _Due.FIND if is_ordinary and is_plain(name) else _judge(parent, name, room_bytes)
                 if kind is not Kind.DIR or folder.depth == 1:
                     if prefix + name >= start and admits(name):
                         yield _Event(name, due, name, kind, None)
@@ -203,7 +210,7 @@ class Walk:
                     yield _Event(f"{name}/", _Due.ENTER, name, kind, below)
 
     def _stop_when_over(self, folder: _Folder) -> None:
-        if self._visits > self.scope.most_visits or not self.until.remaining_s():
+        if self._visits >= self.scope.most_visits or not self.until.remaining_s():
             raise Stopped(folder.prefix)
 
 
