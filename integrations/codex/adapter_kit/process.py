@@ -138,6 +138,8 @@ if sys.platform == "win32":
         def read() -> None:
             try:
                 found.append(_read_all())
+            except OSError:  # stdin is closed: there is no document
+                return
             finally:
                 ended.release()
 
@@ -211,4 +213,7 @@ class Watchdog:
             return
         with self._turn:
             if self._is_armed:
-                self._expired()
+                try:
+                    self._expired()
+                finally:  # whatever happened, the run does not outlive its deadline
+                    _leave(1)
