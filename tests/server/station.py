@@ -1,12 +1,10 @@
 """A real socket, store and gateway under clocks that the test moves, and a Runner told what to say."""
 
 import asyncio
-import functools
 import hashlib
 import itertools
 import json
 import socket
-import tempfile
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +13,7 @@ from typing import Any, Self
 import uvicorn
 from websockets.asyncio import client
 
+from tests.storage import empty_store
 from webcodex.core import access
 from webcodex.protocol import bounds
 from webcodex.server import authentication, connections, http_guard, runner_gateway, settings
@@ -62,15 +61,6 @@ def hello(client_id: str = "r1", instance: str = "i1", store: str = "s1", **chan
 
 def project(name: str, **changed: Any) -> Frame:
     return {"id": name, "path": f"/srv/{name}", "allow_patch": True, "disabled": False, **changed}
-
-
-@functools.cache
-def empty_store() -> bytes:
-    """A database at the present schema; migrating costs more than a whole test."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "empty.db"
-        SqliteDatabase(path).close()
-        return path.read_bytes()
 
 
 class Peer:
@@ -135,7 +125,7 @@ class Station:
     async def start(self) -> Self:
         """Opens the store, and the door on a port of its own."""
         if not self._path.exists():
-            self._path.write_bytes(empty_store())
+            self._path.write_bytes(empty_store.content())
         self.database = SqliteDatabase(self._path)
         self.authentication = authentication.Authentication(self._settings, self.database, lambda: self.now)
         self.gateway = runner_gateway.RunnerGateway(

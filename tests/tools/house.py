@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import pydantic
 
+from tests.storage import empty_store
 from webcodex.core import access
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import projects
@@ -69,6 +70,7 @@ class House:
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "webcodex.db"
+        self.path.write_bytes(empty_store.content())
         self.now = 1_790_000_000
         self.runner = ScriptedRunner()
         self.database = SqliteDatabase(self.path)
