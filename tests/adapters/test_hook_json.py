@@ -19,7 +19,7 @@ VALUES = st.recursive(
 
 
 @requirement("A-05", "A-26")
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(VALUES)
 def test_written_text_is_that_of_the_standard_library(value: Any) -> None:
     assert kit.json_text.encode(value) == json.dumps(value, sort_keys=True).encode()
@@ -27,7 +27,7 @@ def test_written_text_is_that_of_the_standard_library(value: Any) -> None:
 
 
 @requirement("A-05", "A-84")
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(VALUES, st.sampled_from([None, 2]), st.booleans())
 def test_read_value_is_that_of_the_standard_library(value: Any, indent: int | None, ascii_only: bool) -> None:
     text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
@@ -39,6 +39,7 @@ def test_read_value_is_that_of_the_standard_library(value: Any, indent: int | No
 
 
 @requirement("A-05", "A-85")
+@settings(deadline=None)
 @given(st.text(alphabet='{}[]",:0123456789.eE+-truefalsn\\u \x00\ufeff', max_size=12))
 def test_text_is_read_exactly_when_the_standard_library_reads_it(text: str) -> None:
     def refuse(word: str) -> None:
