@@ -150,7 +150,7 @@ async def test_a_database_locked_by_another_program_answers_uncertain_and_a_repl
         assert stored["inserted"] is True
 
 
-@requirement("O-18", "O-28", "H-61")
+@requirement("O-18", "O-28", "H-02", "H-61")
 async def test_a_missing_table_is_a_typed_error_and_the_brief_says_so(house: House) -> None:
     session = await house.session()
     before = (await house.output("get_session_handoff_state", project="agent:r1:demo", session_id=session))[
