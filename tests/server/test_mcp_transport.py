@@ -82,7 +82,7 @@ async def test_client_of_each_era_lists_and_calls(tmp_path: Path, mode: str) -> 
         assert failed.is_error is True
 
 
-@requirement("M-22", "M-64")
+@requirement("A-78", "M-22", "M-64")
 async def test_open_client_of_each_era_outlives_a_restart(tmp_path: Path) -> None:
     async with AsyncExitStack() as clients:
         async with served(tmp_path) as port:
