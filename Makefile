@@ -1,12 +1,13 @@
 # The commands of this repository; each makes .venv ready first.
 
 .DEFAULT_GOAL := help
-.PHONY: help start test check demo bench generate format
+.PHONY: help start test test-hosts check demo bench generate format
 
 help:
 	@echo 'make start PROJECT=/path/to/repository   start WebCodex for that repository'
 	@echo 'make demo                                see a handoff happen, start to end'
 	@echo 'make test                                run the tests'
+	@echo 'make test-hosts                          run the tests with other people'\''s clients'
 	@echo 'make check                               run every other check a change has to pass'
 	@echo 'make format                              format the sources'
 	@echo 'make generate                            write the generated pages anew'
@@ -20,6 +21,11 @@ start:
 test:
 	@scripts/bootstrap.sh dev
 	@.venv/bin/pytest -n 2
+
+test-hosts:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/python -m tests.hosts.packages
+	@.venv/bin/pytest tests/hosts
 
 check:
 	@scripts/bootstrap.sh dev

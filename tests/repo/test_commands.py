@@ -84,7 +84,7 @@ def test_start_without_a_project_says_what_to_do_and_exits_2() -> None:
 def test_make_alone_lists_the_commands() -> None:
     ended = finished(["make"], tree.ROOT, {})
     assert ended.returncode == 0
-    for command in ("start PROJECT=", "demo", "test", "check", "format", "generate", "bench"):
+    for command in ("start PROJECT=", "demo", "test", "test-hosts", "check", "format", "generate", "bench"):
         assert f"make {command}" in ended.stdout
 
 
@@ -152,11 +152,16 @@ def test_older_python_is_refused_with_a_sentence(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("failing", "begun", "said"),
     [
-        ("nothing", ["bootstrap", "test", "demo", "check"], ""),
+        ("nothing", ["bootstrap", "test", "demo", "check", "test-hosts"], ""),
         ("bootstrap", ["bootstrap"], "FAILED: environment (exit code 3)\n"),
         ("test", ["bootstrap", "test"], "FAILED: test (exit code 3)\n"),
         ("demo", ["bootstrap", "test", "demo"], "FAILED: demo (exit code 3)\n"),
         ("check", ["bootstrap", "test", "demo", "check"], "FAILED: check (exit code 3)\n"),
+        (
+            "test-hosts",
+            ["bootstrap", "test", "demo", "check", "test-hosts"],
+            "FAILED: hosts (exit code 3)\n",
+        ),
     ],
 )
 def test_ci_stops_at_the_first_step_that_fails_and_names_it(

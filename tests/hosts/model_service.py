@@ -1,0 +1,167 @@
+"""A scripted Responses API: it stands where a model's service would, and says what a test has written down.
+
+No model is behind it. Whatever a host does with it is a scripted run, is called so in every text that it
+gives, and shows nothing about what a real model would do.
+"""
+
+import contextlib
+import itertools
+import json
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+
+SCRIPTED: Final = "Scripted run, no model"
+SLUG: Final = "scripted-run"
+PATH: Final = "/v1/responses"
+PAUSE_S: Final = 60.0
+REQUEST_BYTES: Final = 16 * 1024 * 1024
+_USAGE: Final = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+_numbers: Final = itertools.count(1)
+
+Item = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Holds one step until a test lets it go on, for ``PAUSE_S`` seconds at most."""
+
+    reached: threading.Event = field(default_factory=threading.Event)
+    over: threading.Event = field(default_factory=threading.Event)
+
+    def hold(self) -> bool:
+        """Returns whether the test let it go on."""
+        self.reached.set()
+        return self.over.wait(PAUSE_S)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """What is answered to one request."""
+
+    items: tuple[Item, ...]
+    pause: Pause | None = None
+
+
+def says(text: str) -> Item:
+    """Returns the item that ends a turn with a text, which says that it is scripted."""
+    content = {"type": "output_text", "text": f"{SCRIPTED}: {text}", "annotations": []}
+    return {"type": "message", "id": _id("msg"), "role": "assistant", "content": [content]}
+
+
+def calls(tool: str, arguments: Mapping[str, Any], *, server: str) -> Item:
+    """Returns the item that asks the host to call a tool of one of its MCP servers."""
+    return {
+        "type": "function_call",
+        "id": _id("fc"),
+        "call_id": _id("call"),
+        "name": tool,
+        "namespace": f"mcp__{server}",
+        "arguments": json.dumps(arguments),
+    }
+
+
+class ModelService:
+    """Answers each request with the next step; a request beyond the last one is refused."""
+
+    def __init__(self, steps: Sequence[Step]) -> None:
+        self._left = iter(steps)
+        self._lock = threading.Lock()
+        self.requests: list[Mapping[str, Any]] = []
+        self.refused = 0
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+
+    @property
+    def base_url(self) -> str:
+        """What a host is told to use."""
+        return f"http://127.0.0.1:{self._server.server_port}/v1"
+
+    def next_step(self, request: Mapping[str, Any]) -> Step | None:
+        """Returns the step that answers ``request``, once its pause is over, or none."""
+        with self._lock:
+            self.requests.append(request)
+            step = next(self._left, None)
+        if step is None or (step.pause is not None and not step.pause.hold()):
+            self.refused += 1
+            return None
+        return step
+
+    def outputs(self) -> dict[str, str]:
+        """Returns what the host gave back for each call, as a model would have been shown it."""
+        given = [item for request in self.requests for item in request["input"]]
+        return {
+            item["call_id"]: item["output"] for item in given if item.get("type") == "function_call_output"
+        }
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """Answers until the block ends."""
+        serving = threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05})
+        serving.start()
+        try:
+            yield
+        finally:
+            self._server.shutdown()
+            self._server.server_close()
+            serving.join(PAUSE_S)
+
+
+def _id(kind: str) -> str:
+    return f"{kind}_scripted_{next(_numbers)}"
+
+
+def _handler(service: ModelService) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        timeout = PAUSE_S
+
+        def do_POST(self) -> None:
+            size = int(self.headers.get("Content-Length", "0"))
+            if self.path != PATH or not 0 < size <= REQUEST_BYTES:
+                self._refuse(404)
+                return
+            step = service.next_step(json.loads(self.rfile.read(size)))
+            if step is None:
+                self._refuse(400)
+                return
+            self.send_response(200)
+            self.send_header("Content-Type", "text/event-stream")
+            self.end_headers()
+            # The host may have gone; what it has read is what counts.
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(b"".join(_events(step.items)))
+
+        def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
+            """Keeps stderr for what went wrong."""
+
+        def _refuse(self, status: int) -> None:
+            body = json.dumps(
+                {"error": {"message": f"{SCRIPTED}: nothing is written down for this"}}
+            ).encode()
+            self.send_response(status)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    return Handler
+
+
+def _events(items: Sequence[Item]) -> Iterator[bytes]:
+    response = {"id": _id("resp")}
+    yield _event("response.created", response=response)
+    for number, item in enumerate(items):
+        yield _event("response.output_item.done", output_index=number, item=item)
+    yield _event("response.completed", response={**response, "usage": _USAGE})
+
+
+def _event(kind: str, **fields: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()
