@@ -32,7 +32,7 @@ REQUEST: Final = "WEBCODEX_SEARCH"
 MAX_MEMORY_BYTES: Final = 1024 * 1024 * 1024
 _MAX_VISITS: Final = 2_000_000
 _ANY_DEPTH: Final = sys.maxsize
-_GRACE_S: Final = 2
+_GRACE_S: Final = 1
 
 
 class Refused(Exception):

@@ -96,11 +96,12 @@ def search(
     ends_at = min(until.at, monotonic() + query.timeout_secs)
     if not until.remaining_s():
         raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT)
+    argv, environment = command(project, own, query)
     with refusals.told(), paths.open_root(project) as root:
         outcome = bounded_process.run(
-            [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, _sources()],
+            argv,
             cwd=git_safety.directory_of(root, project.root),
-            environment={search_program.REQUEST: _request(project, own, query)},
+            environment=environment,
             until=deadline.Deadline(at=ends_at, given_up=until.given_up),
             most_bytes=_MAX_OUTPUT_BYTES,
         )
@@ -109,12 +110,19 @@ def search(
     return _reply(outcome)
 
 
-def _sources() -> str:
-    return str(Path(webcodex.__file__).parent.parent)
+def command(
+    project: projects.Project, own: own_files.OwnFiles, query: Query
+) -> tuple[list[str], dict[str, str]]:
+    """Returns the arguments and the whole environment of the program; it runs in the project's root.
+
+    Other users can read the arguments of a process, and not its environment.
+    """
+    sources = str(Path(webcodex.__file__).parent.parent)
+    argv = [sys.executable, "-I", "-S", "-X", "utf8", "-c", _START, sources]
+    return argv, {search_program.REQUEST: _request(project, own, query)}
 
 
 def _request(project: projects.Project, own: own_files.OwnFiles, query: Query) -> str:
-    """Returns the request as text for the environment, where other users cannot read it."""
     return json.dumps(
         {
             **asdict(query),
