@@ -46,7 +46,7 @@ def fastmcp(output: dict[str, Any]) -> ASGIApp:
     server = MCPServer("baseline", log_level="WARNING")
 
     @server.tool(name=TOOL)
-    def list_projects() -> dict[str, Any]:
+    async def list_projects() -> dict[str, Any]:
         """List the Projects visible to this credential."""
         return {"success": True, "output": output, "error": None}
 

@@ -80,8 +80,10 @@ def _baseline(kind: str, output: dict[str, Any], beside: int) -> Iterator[int]:
 
 
 def _request(authorization: str) -> bytes:
+    """Returns what the SDK's own client sends for this call, with a credential."""
     meta = {
         "io.modelcontextprotocol/protocolVersion": REVISION,
+        "io.modelcontextprotocol/clientInfo": {"name": "mcp", "version": "0.1.0"},
         "io.modelcontextprotocol/clientCapabilities": {},
     }
     params = {"name": mcp_baselines.TOOL, "arguments": {}, "_meta": meta}
@@ -89,7 +91,10 @@ def _request(authorization: str) -> bytes:
     return http_load.post(
         "/mcp",
         body,
-        "Accept: application/json",
+        "Accept-Encoding: gzip, deflate",
+        "Connection: keep-alive",
+        "User-Agent: python-httpx2/2.16.2",
+        "Accept: application/json, text/event-stream",
         f"MCP-Protocol-Version: {REVISION}",
         "MCP-Method: tools/call",
         f"MCP-Name: {mcp_baselines.TOOL}",

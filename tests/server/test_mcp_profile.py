@@ -8,7 +8,7 @@ import pytest
 from tests.requirements import requirement
 from tests.server import mcp_desk
 from tests.server.mcp_desk import Desk, Header
-from webcodex.server import mcp_envelope, mcp_profile, settings
+from webcodex.server import mcp_endpoint, mcp_envelope, mcp_profile, settings
 from webcodex.server.mcp_answers import Form
 from webcodex.server.mcp_profile import Host, Waits
 from webcodex.tools.contract import Profile
@@ -85,7 +85,7 @@ async def test_absent_profile_is_the_configured_one(tmp_path: Path) -> None:
 
 def _waits(environment: dict[str, str], *headers: tuple[bytes, bytes]) -> tuple[Host, Waits]:
     chosen = settings.load({"WEBCODEX_TOKEN": "t", **environment})
-    host = mcp_profile.host(mcp_envelope.collected(headers), chosen)
+    host = mcp_profile.host(mcp_envelope.collected(headers, mcp_endpoint.HEARD), chosen)
     return host, mcp_profile.waits(host, chosen)
 
 

@@ -46,6 +46,20 @@ METHODS: Final = {
     ),
 }  # M-26, M-29
 
+TYPE_HEADER: Final = b"content-type"
+SIZE_HEADER: Final = b"content-length"
+HEARD: Final = frozenset(
+    {
+        TYPE_HEADER,
+        SIZE_HEADER,
+        mcp_envelope.VERSION_HEADER,
+        mcp_envelope.METHOD_HEADER,
+        mcp_envelope.NAME_HEADER,
+        mcp_profile.PROFILE_HEADER,
+        mcp_profile.BUDGET_HEADER,
+    }
+)
+
 _SCREENED_AS: Final = "2025-11-25"  # the SDK checks every revision of the initialize era by one schema
 _SIZE_DIGITS: Final = 15
 
@@ -96,7 +110,7 @@ class McpEndpoint:
             await answers.send_whole(answer, send)
 
     async def _answer(self, scope: Scope, receive: Receive) -> Answer:
-        headers = mcp_envelope.collected(scope["headers"])
+        headers = mcp_envelope.collected(scope["headers"], HEARD)
         misfit = _misfit(scope["method"], headers)
         if misfit is not None:
             return misfit
@@ -166,7 +180,7 @@ class McpEndpoint:
 def _misfit(method: str, headers: Headers) -> Answer | None:
     if method != "POST":
         return answers.wrong_method("POST")
-    media_types, sizes = headers.get(b"content-type", []), headers.get(b"content-length", [])
+    media_types, sizes = headers.get(TYPE_HEADER, []), headers.get(SIZE_HEADER, [])
     if len(media_types) != 1 or media_types[0].partition(";")[0].rstrip().lower() != "application/json":
         return answers.NOT_JSON_TYPE
     if any(not _fits(size) for size in sizes):

@@ -1,7 +1,7 @@
 """Reads what stands around an MCP message: its revision, its headers and ``params._meta`` (M-24 to M-26)."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -31,8 +31,7 @@ NAMED_BY: Final = {
     "tasks/cancel": "taskId",
 }  # M-25
 
-_OF_NOTIFICATIONS: Final = (VERSION_HEADER,)
-_OF_REQUESTS: Final = (VERSION_HEADER, METHOD_HEADER, NAME_HEADER)
+_REPEATED: Final = "MCP-Protocol-Version, MCP-Method and MCP-Name must not be repeated"
 _SHOWABLE: Final = re.compile(r"[0-9A-Za-z.-]{1,64}")
 
 
@@ -44,11 +43,12 @@ class Revision:
     named: str
 
 
-def collected(raw: Iterable[tuple[bytes, bytes]]) -> dict[bytes, list[str]]:
-    """Returns every value of each header by its lower-case name, without surrounding blanks."""
+def collected(raw: Iterable[tuple[bytes, bytes]], heard: Container[bytes]) -> dict[bytes, list[str]]:
+    """Returns every value of each header in ``heard``, lower-case names, without surrounding blanks."""
     found: dict[bytes, list[str]] = {}
     for name, value in raw:
-        found.setdefault(name.lower(), []).append(value.decode("latin-1").strip(" \t"))
+        if name in heard:
+            found.setdefault(name, []).append(value.decode("latin-1").strip(" \t"))
     return found
 
 
@@ -68,14 +68,14 @@ def check_stateless(message: Message, headers: Headers, *, named: str) -> None:
         Breach: a header, ``_meta`` or the revision is not as it must be.
 
     """
-    heard = _OF_NOTIFICATIONS if message.is_notification else _OF_REQUESTS
-    if max(len(headers.get(name, ())) for name in heard) > 1:
-        raise Breach(
-            Code.HEADER_DIFFERS, "MCP-Protocol-Version, MCP-Method and MCP-Name must not be repeated"
-        )
+    if len(headers.get(VERSION_HEADER, ())) > 1:
+        raise Breach(Code.HEADER_DIFFERS, _REPEATED)
     if message.is_notification:
         _check_served(named)
         return
+    methods, names = headers.get(METHOD_HEADER, ()), headers.get(NAME_HEADER, ())
+    if len(methods) > 1 or len(names) > 1:
+        raise Breach(Code.HEADER_DIFFERS, _REPEATED)
     meta = message.params.get("_meta")
     if not isinstance(meta, dict):
         raise Breach(Code.INVALID_PARAMS, "params._meta must be an object")
@@ -85,9 +85,9 @@ def check_stateless(message: Message, headers: Headers, *, named: str) -> None:
         )
     if named != meta[VERSION_KEY]:
         raise Breach(Code.HEADER_DIFFERS, "MCP-Protocol-Version must equal the version in params._meta")
-    if headers.get(METHOD_HEADER) != [message.method]:
+    if not methods or methods[0] != message.method:
         raise Breach(Code.HEADER_DIFFERS, "MCP-Method must equal the method of the body")
-    _check_name(message, headers)
+    _check_name(message, names)
     _check_served(named)
     _check_shapes(meta)
 
@@ -100,15 +100,14 @@ def client_name(params: Mapping[str, Any]) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _check_name(message: Message, headers: Headers) -> None:
+def _check_name(message: Message, names: Sequence[str]) -> None:
     key = NAMED_BY.get(message.method)
     if key is None:
         return
     wanted = message.params.get(key)
     if wanted is None:
         raise Breach(Code.INVALID_PARAMS, f"params.{key} is missing")
-    values = headers.get(NAME_HEADER)
-    if values is None or inbound.decode_header_value(values[0]) != wanted:
+    if not names or inbound.decode_header_value(names[0]) != wanted:
         raise Breach(Code.HEADER_DIFFERS, f"MCP-Name must equal params.{key}")
 
 
