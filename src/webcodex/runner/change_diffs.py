@@ -134,12 +134,13 @@ def _parse(output: bytes, paths: Sequence[str]) -> dict[str, Diff]:
 
 
 def _cut(text: bytes, known: Diff) -> Diff:
-    """Returns what is known with at most 64 KiB of the text, in whole lines where it has some that short.
+    """Returns what is known with at most 64 KiB of the text, in whole lines where they fill half of that.
 
     What is not UTF-8 is shown as U+FFFD, and never makes the text longer than that.
     """
     shown = text.decode(errors="replace").encode()
     is_cut = len(shown) > MAX_DIFF_BYTES
     if is_cut:
-        shown = shown[: shown.rfind(b"\n", 0, MAX_DIFF_BYTES) + 1] or shown[:MAX_DIFF_BYTES]
+        end = shown.rfind(b"\n", MAX_DIFF_BYTES // 2, MAX_DIFF_BYTES) + 1
+        shown = shown[: end or MAX_DIFF_BYTES]
     return replace(known, text=shown.decode(errors="ignore"), is_cut=is_cut)
