@@ -116,8 +116,8 @@ def open_session(stage: Stage) -> str:
 def configure(stage: Stage) -> str:
     """The adapters have a private configuration."""
     words = ("--project", stage.project, "--session", stage.session, "--conversation", CONVERSATION)
-    finished([str(WEBCODEX), "adapter", "prepare", *words], stage)
-    stage.config = str(stage.data / "adapters" / "observation.json")
+    printed = finished([str(WEBCODEX), "adapters", "setup", *words], stage)
+    stage.config = printed.splitlines()[0].removeprefix("The configuration is in ")
     stored = json.loads(Path(stage.config).read_text(encoding="utf-8"))
     bound = (stored["workflow_session_id"], stored["local_session_id"])
     expect(bound == (stage.session, CONVERSATION), "the configuration names something else")
@@ -332,8 +332,8 @@ def adapter(stage: Stage, script: str, *words: str, stdin: str = "") -> subproce
     )
 
 
-def finished(argv: list[str], stage: Stage | None = None) -> None:
-    """Runs a program to its good end."""
+def finished(argv: list[str], stage: Stage | None = None) -> str:
+    """Runs a program to its good end and returns what it printed."""
     ended = subprocess.run(
         argv,
         env=environment(stage),
@@ -344,6 +344,7 @@ def finished(argv: list[str], stage: Stage | None = None) -> None:
         check=False,
     )
     expect(ended.returncode == 0, f"{argv[0]} ended with {ended.returncode}: {ended.stderr}")
+    return ended.stdout
 
 
 def environment(stage: Stage | None) -> dict[str, str]:

@@ -156,7 +156,7 @@ def test_adapter_configuration_is_private_bound_to_one_session_and_prepared_once
 ) -> None:
     begun = json.loads(ok(installed, "tools", "start_session", "--project", installed.project, "--json"))
     session = begun["output"]["session_id"]
-    words = ("adapter", "prepare", "--project", installed.project, "--session")
+    words = ("adapters", "setup", "--project", installed.project, "--session")
     before = set(installed.files.adapters_dir.iterdir())
     refused = failed(installed, *words, "wc_sess_absent", "--conversation", "one", code=2)
     assert refused.startswith("The Server does not offer that Session for reports: No such Workflow Session")
@@ -167,7 +167,7 @@ def test_adapter_configuration_is_private_bound_to_one_session_and_prepared_once
     stored = [json.loads(config.read_text(encoding="utf-8")) for config in configs]
     outboxes = [Path(each.pop("state_dir")) for each in stored]
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (*configs, *outboxes)]
-    for config in configs:  # the installation is shared: the next configuration gets the first name again
+    for config in configs:  # the installation is shared: it stays as it was found
         config.unlink()
     assert modes == [0o600, 0o600, 0o700, 0o700]
     bound = {

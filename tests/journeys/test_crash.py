@@ -142,15 +142,16 @@ def test_fifty_hooks_at_once_lose_no_report(installed: Installed) -> None:
         "session_id"
     ]
     words = ("--project", installed.project, "--session", session, "--conversation", CONVERSATION)
-    assert installed.run("adapter", "prepare", *words).returncode == 0
-    config = installed.data_dir / "adapters" / "observation.json"
+    made = installed.run("adapters", "setup", *words)
+    assert made.returncode == 0, made.stderr
+    config = made.stdout.splitlines()[0].removeprefix("The configuration is in ")
     hook = [
         sys.executable,
         "-I",
         "-S",
         str(ADAPTERS / "external_observation_hook.py"),
         "--config",
-        str(config),
+        config,
     ]
     runs = [_hook(hook, installed, number) for number in range(50)]
     ended = [run.communicate(timeout=60) for run in runs]

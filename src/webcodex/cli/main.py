@@ -9,7 +9,7 @@ COMMANDS: Final = {
     "up": ("webcodex.cli.up", "Start WebCodex for a project and keep it running."),
     "project": ("webcodex.cli.projects", "List, add and remove projects."),
     "tools": ("webcodex.cli.tools", "Call the tools of the running Server."),
-    "adapter": ("webcodex.cli.adapter", "Prepare the local adapters for one piece of work."),
+    "adapters": ("webcodex.cli.adapters", "Set up the local adapters for one piece of work."),
     "user": ("webcodex.cli.users", "Create and list users."),
     "token": ("webcodex.cli.tokens", "Create, list and revoke tokens."),
 }

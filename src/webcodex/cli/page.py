@@ -57,7 +57,7 @@ def text(shown: Shown) -> str:
 
 def _adapters(shown: Shown) -> list[str]:
     found = shown.installation
-    words = f"adapter prepare --project {shown.project} --session wc_sess_... --conversation ID"
+    words = f"adapters setup --project {shown.project} --session wc_sess_... --conversation ID"
     return [
         _heading("Local adapters", "optional: report what Codex does elsewhere, read a handoff"),
         f"  Prepared outside the project, in {found.adapters_dir}:",

@@ -1,4 +1,4 @@
-"""``webcodex adapter``: writes the private configuration of the local adapters for one chosen piece of work.
+"""``webcodex adapters``: writes the private configuration of the local adapters for one chosen piece of work.
 
 It installs no hook, changes no trust, and creates no Session and no conversation (A-02, A-64).
 """
@@ -22,9 +22,9 @@ _MOST_CONFIGURATIONS: Final = 1000
 _SCRIPTS: Final = Path(webcodex.__file__).parents[2] / "integrations" / "codex"
 
 
-@click.group("adapter")
+@click.group("adapters")
 def command() -> None:
-    """Prepare the local adapters for one piece of work."""
+    """Set up the local adapters for one piece of work."""
 
 
 @command.command()
@@ -32,7 +32,7 @@ def command() -> None:
 @click.option("--session", required=True, metavar="ID", help="The existing Workflow Session, wc_sess_...")
 @click.option("--conversation", required=True, metavar="ID", help="The exact local Codex conversation.")
 @options.data
-def prepare(*, project: str, session: str, conversation: str, data: str | None) -> None:
+def setup(*, project: str, session: str, conversation: str, data: str | None) -> None:
     """Write the private configuration that binds one conversation to one Session.
 
     It creates neither of them, and it leaves the host's own files alone: registering the hook and trusting it
