@@ -121,9 +121,7 @@ def configure(stage: Stage) -> str:
     stored = json.loads(Path(stage.config).read_text(encoding="utf-8"))
     bound = (stored["workflow_session_id"], stored["local_session_id"])
     expect(bound == (stage.session, CONVERSATION), "the configuration names something else")
-    return (
-        "Bound that exact Session to one made-up Codex conversation, in a private file outside the project."
-    )
+    return "Bound that exact Session to a made-up Codex conversation, in a private file outside the project."
 
 
 def report(stage: Stage) -> str:
