@@ -235,6 +235,21 @@ def test_report_set_aside_before_is_not_saved_again(tmp_path: Path) -> None:
         assert (operator.files(), len(operator.rejected()), server.connections) == (set(), 1, 2)
 
 
+@requirement("A-30", "A-32", "A-106")
+def test_report_whose_set_aside_was_cut_short_meanwhile_is_finished_and_not_sent(tmp_path: Path) -> None:
+    with peer.Peer() as server:
+        operator = hook_fixture.Operator(tmp_path, server.origin)
+        process = stopped_after_saving(operator)
+        (operator.outbox / "rejected").mkdir(mode=0o700)
+        kept = operator.content("call-one") | {"rejected": {"error_kind": "session_closed", "at": 1}}
+        name = operator.file_name("call-one")
+        hook_fixture.private(operator.outbox / "rejected" / name, json.dumps(kept).encode())
+        process.send_signal(signal.SIGCONT)
+        result = hook_fixture.ended(process)
+    assert (result.reason, result.counts) == ("event_already_rejected", {"rejected": 1})
+    assert (operator.files(), set(operator.rejected()), server.connections) == (set(), {name}, 0)
+
+
 @requirement("A-11", "A-16", "A-101")
 def test_rejected_folder_must_be_private_too(tmp_path: Path) -> None:
     operator = hook_fixture.Operator(tmp_path, peer.dead_origin())

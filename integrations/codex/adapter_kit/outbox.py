@@ -236,9 +236,10 @@ class Drain:
         Raises:
             Refused: if the authorization file cannot be used.
         """
+        if self._rejected is not None and self._rejected.has(name):
+            self._counts.stop("event_already_rejected")
+            return True
         if not self._box.folder.has(name):
-            if self._rejected is not None and self._rejected.has(name):
-                self._counts.stop("event_already_rejected")
             return True
         self._tried.add(name)
         return self._send(name, event, self._deadline)
