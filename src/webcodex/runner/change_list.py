@@ -10,6 +10,8 @@ from webcodex.runner import bounded_process, git_safety
 _MAX_LIST_BYTES: Final = 32 * 1024 * 1024
 _MAX_ID_BYTES: Final = 128
 _STATUS: Final = (
+    "-c",
+    "diff.orderFile=/dev/null",
     "--literal-pathspecs",
     "status",
     "--porcelain=v2",

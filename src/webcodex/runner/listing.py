@@ -135,9 +135,8 @@ def _entry(found: tree_walk.Found, walk: tree_walk.Walk) -> dict[str, Any] | Non
     if _FORMATS[found.kind] != stat.S_IFMT(status.st_mode):
         return None
     is_file = found.kind is tree_walk.Kind.FILE
-    if walk.own.holds_directory(private_files.Identity.of(status)) or (
-        is_file and walk.own.holds_file(status)
-    ):
+    identity = private_files.Identity.of(status)
+    if walk.own.holds_file(status) if is_file else walk.own.holds_directory(identity):
         walk.tally.omit_own(found.path)
         return None
     return {"path": found.path, "type": found.kind.value, "size": status.st_size if is_file else None}
