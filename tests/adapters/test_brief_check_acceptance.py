@@ -100,7 +100,8 @@ def test_each_key_of_the_acceptance_is_required(key: str) -> None:
         ITEM | {"kind": ["job"]},
         ITEM | {"ref": "r" * 201},
         ITEM | {"ref": "a\nb"},
-        ITEM | {"ref": "a\x85b"},
+        ITEM | {"ref": "a\x7fb"},
+        ITEM | {"ref": "a\x9fb"},
         ITEM | {"ref": "\ud800"},
         ITEM | {"ref": 1},
         ITEM | {"status": "s" * 33},
@@ -119,13 +120,14 @@ def test_evidence_is_unique_bounded_and_truly_counted() -> None:
     many: list[object] = [ITEM | {"ref": f"job_{number}"} for number in range(17)]
     assert read(with_items(many[:16]))
     assert read(with_items(many[:16], total=40, truncated=True))
-    assert read(with_items([ITEM, ITEM | {"kind": "run"}]))
+    assert read(with_items([ITEM, ITEM | {"kind": "run"}, ITEM | {"ref": "a\xa0b", "at": 0}]))
     for breach in (
         with_items(many),
         with_items(many, returned=16),
         with_items([ITEM, ITEM | {"status": "queued"}]),
         with_items(many[:16], total=40),
         with_items(many[:2], total=1),
+        with_items([], items={}),
         with_items(many[:2], returned=1, truncated=True),
     ):
         assert refused(breach) == "handoff_acceptance_invalid"

@@ -273,7 +273,7 @@ def test_open_failures_are_the_newest_unpassed_scopes(status: Status) -> None:
 def test_scope_with_an_unshowable_name_is_counted_and_left_out() -> None:
     names = (
         "a b",
-        "x" * 240,
+        "x" * 233,
         made.SECRETS[0],
         handoff_facts.process_scope_identity("", "0123456789abcdef" * 4),
     )
@@ -284,6 +284,9 @@ def test_scope_with_an_unshowable_name_is_counted_and_left_out() -> None:
         "returned": 1,
         "truncated": True,
     }
+    longest = made.scope(1, Verdict.FAILED, identity="x" * 232)
+    shown = brief(validation=validation(Status.FAILED, longest))["validation"]["open_failures"]
+    assert shown["items"] == ["unknown:" + "x" * 232]
     assert handoff_facts.process_scope_identity("unit", "0123456789abcdef" * 4) == "unit"
 
 
