@@ -67,6 +67,11 @@ class Application:
         }
         self._guarded = http_guard.HttpGuard(self._dispatch, chosen)
 
+    @property
+    def paths(self) -> tuple[str, ...]:
+        """Returns every path that is served by its exact name."""
+        return tuple(self._routes)
+
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """Answers until the block ends, then closes every Runner's connection and the database."""
