@@ -94,25 +94,13 @@ class Desk:
         if user_id is not None:
             group = access.group_of_user(user_id)
         made = [
-            sessions.Session(
+            _session(
                 session_id=ids.mint("wc_sess_", next(self._entropy).to_bytes(ids.ENTROPY_BYTES, "little")),
                 authority=group,
                 project=project,
                 created_at=created_at(number),
                 updated_at=created_at(number),
-                latest_instruction=None,
-                latest_instruction_redacted=False,
-                last_sequence=0,
-                events_retained=0,
-                meaningful_tool_calls=0,
-                **{
-                    "title": f"work {number}",
-                    "title_redacted": False,
-                    "mode": sessions.Mode.NORMAL,
-                    "guards": sessions.Guards(),
-                    "lifecycle": sessions.Lifecycle.ACTIVE,
-                    **changed,
-                },
+                **{"title": f"work {number}", **changed},
             )
             for number in range(count)
         ]
@@ -178,6 +166,21 @@ async def _runner_token(server: Server, username: str, client_id: str) -> str:
     status, made = await server.post("/api/agent-tokens/create", body)
     assert status == 200, made
     return str(made["token"])
+
+
+def _session(**changed: Any) -> sessions.Session:
+    fields: dict[str, Any] = {
+        "title_redacted": False,
+        "mode": sessions.Mode.NORMAL,
+        "guards": sessions.Guards(),
+        "lifecycle": sessions.Lifecycle.ACTIVE,
+        "latest_instruction": None,
+        "latest_instruction_redacted": False,
+        "last_sequence": 0,
+        "events_retained": 0,
+        "meaningful_tool_calls": 0,
+    }
+    return sessions.Session(**(fields | changed))
 
 
 def _name(path: str) -> str:

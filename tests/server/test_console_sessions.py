@@ -222,7 +222,7 @@ async def test_250_sessions_page_completely_while_others_are_updated_and_made(de
     assert totals == [250, 251, 252]
 
 
-@requirement("M-47", "A-52")
+@requirement("M-47")
 async def test_a_page_ends_early_below_its_size_and_the_next_goes_on(desk: Desk) -> None:
     made = await desk.add_sessions(150, title="\x01" * 240)
     pages = await desk.pages(SESSIONS, project=DEMO, limit=100)
