@@ -4,11 +4,13 @@
 All the work is in ``adapter_kit``: a script is compiled anew at each start, a module only once.
 """
 
+import gc
 import sys
 
 
 def main() -> None:
     """The process has ended with 0 or 1, never with 2 (A-03)."""
+    gc.disable()  # a run is over before there is garbage, and loading the kit would be searched for it
     script = __file__.replace("\\", "/") if sys.platform == "win32" else __file__
     folder = script.rpartition("/")[0]
     if sys.path[:1] != [folder]:

@@ -25,7 +25,7 @@ KIT = {
     "adapter_kit.server_client",
 }
 HASHES = {"_sha2", "_sha256"}
-NATIVE = {"_json", "_socket", "fcntl"}
+NATIVE = {"_json", "_socket", "fcntl", "gc"}
 NEVER = {"asyncio", "ctypes", "http.client", "sqlite3", "ssl", "subprocess", "urllib", "urllib.request"}
 
 
@@ -46,7 +46,7 @@ def without_imports(*names: str) -> str:
 
 
 @requirement("A-81", "A-01")
-def test_hot_run_loads_the_kit_and_four_modules_of_the_interpreter(tmp_path: Path) -> None:
+def test_hot_run_loads_the_kit_and_five_modules_of_the_interpreter(tmp_path: Path) -> None:
     with peer.Peer() as server:
         operator = hook_fixture.Operator(tmp_path, server.origin)
         result, names = loaded(operator, json.dumps(operator.payload()).encode())
