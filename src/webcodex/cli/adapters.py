@@ -19,7 +19,7 @@ from webcodex.runner import private_files
 _SESSION: Final = re.compile(r"wc_sess_[A-Za-z0-9_-]{1,128}")
 _MOST_BYTES: Final = 131_072
 _MOST_CONFIGURATIONS: Final = 1000
-_SCRIPTS: Final = Path(webcodex.__file__).parents[2] / "integrations" / "codex"
+SCRIPTS: Final = Path(webcodex.__file__).parents[2] / "integrations" / "codex"
 
 
 @click.group("adapters")
@@ -101,8 +101,8 @@ def _stored(config: Path) -> Any:
 
 
 def _show_next(config: Path, root: str) -> None:
-    hook = shlex.quote(str(_SCRIPTS / "external_observation_hook.py"))
-    reader = shlex.quote(str(_SCRIPTS / "read_handoff.py"))
+    hook = shlex.quote(str(SCRIPTS / "external_observation_hook.py"))
+    reader = shlex.quote(str(SCRIPTS / "read_handoff.py"))
     named = shlex.quote(str(config))
     click.echo(
         "The hook to register for PostToolUse, and to trust, in the host itself is the line printed by:"

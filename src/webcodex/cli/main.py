@@ -7,6 +7,7 @@ import click
 
 COMMANDS: Final = {
     "up": ("webcodex.cli.up", "Start WebCodex for a project and keep it running."),
+    "doctor": ("webcodex.cli.doctor", "Say what is right, what is wrong, and what to do next."),
     "project": ("webcodex.cli.projects", "List, add and remove projects."),
     "tools": ("webcodex.cli.tools", "Call the tools of the running Server."),
     "adapters": ("webcodex.cli.adapters", "Set up the local adapters for one piece of work."),

@@ -27,7 +27,6 @@ def text(shown: Shown) -> str:
     """Returns the page; headings are bold where the terminal can show it."""
     found = shown.installation
     mcp = f"{shown.url}/mcp"
-    export = f'export {TOKEN_VARIABLE}="$(cat {shlex.quote(str(found.pat_file))})"'
     lines = [
         click.style("WebCodex is running.", bold=True),
         "",
@@ -40,8 +39,8 @@ def text(shown: Shown) -> str:
         f"  Logs      in {found.logs_dir}",
         "",
         _heading("Connect Codex", "the token stays in its file and in your shell"),
-        f"  {export}",
-        f"  codex mcp add webcodex --url {mcp} --bearer-token-env-var {TOKEN_VARIABLE}",
+        f"  {export(found)}",
+        f"  {add_to_codex(shown.url)}",
         "",
         "  The second line writes this to Codex's config.toml; you may write it there yourself:",
         "    [mcp_servers.webcodex]",
@@ -53,6 +52,16 @@ def text(shown: Shown) -> str:
         _heading("Stop", "Ctrl-C ends the Server and the Runner; the next start finds everything again"),
     ]
     return "\n".join(lines)
+
+
+def export(found: Installation, variable: str = TOKEN_VARIABLE) -> str:
+    """Returns the command that puts the PAT into a variable without showing it."""
+    return f'export {variable}="$(cat {shlex.quote(str(found.pat_file))})"'
+
+
+def add_to_codex(url: str) -> str:
+    """Returns the command that makes Codex know the Server at ``url``."""
+    return f"codex mcp add webcodex --url {url}/mcp --bearer-token-env-var {TOKEN_VARIABLE}"
 
 
 def _adapters(shown: Shown) -> list[str]:

@@ -1,0 +1,1 @@
+"""What ``webcodex doctor`` looks at, one module for each area; none of it changes anything."""
