@@ -1,5 +1,6 @@
 """Says who a caller is and which scopes it carries (20.1, 20.2, 20.5)."""
 
+import functools
 import hashlib
 from dataclasses import dataclass
 from enum import StrEnum
@@ -97,6 +98,7 @@ def fingerprint(kind: str, identity: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
+@functools.cache
 def everyone(credential: Credential) -> Caller:
     """Returns the bootstrap or local-dev caller; the two are groups of their own (C-18)."""
     return Caller(credential=credential, authority=fingerprint(credential.value, credential.value))

@@ -63,12 +63,22 @@ _FIND_OWNED: Final = Prepared(_OWNED.where(_IS_NAMED))
 _CANONICAL: Final = literal("agent:") + _projects.c.client_id + ":" + _projects.c.project_id
 _ORDER: Final = (_projects.c.client_id, _projects.c.project_id)
 LISTED: Final = 1000
+_ALL_ANY: Final = Prepared(_VISIBLE.order_by(*_ORDER).limit(LISTED))
+_ALL_OWNED: Final = Prepared(_OWNED.order_by(*_ORDER).limit(LISTED))
+_REFS: Final = Prepared(
+    select(schema.project_refs.c.project, schema.project_refs.c.number).where(
+        schema.project_refs.c.authority == bindparam("authority")
+    )
+)
 
 
 def visible(tx: Transaction, caller: access.Caller) -> list[Project]:
     """Returns the Projects that ``caller`` sees, by canonical id, at most ``LISTED`` (C-15)."""
-    statement, values = _seen_by(caller)
-    return [_project(row) for row in tx.all(statement.order_by(*_ORDER).limit(LISTED), values)]
+    if caller.is_everyone:
+        rows = tx.all(_ALL_ANY)
+    else:
+        rows = tx.all(_ALL_OWNED, {"user_id": caller.user_id})
+    return [_project(row) for row in rows]
 
 
 def find(tx: Transaction, caller: access.Caller, canonical: str) -> Project | None:
@@ -134,11 +144,7 @@ def replace_inventory(tx: Transaction, client_id: str, inventory: Iterable[Proje
 
 def known_refs(tx: Transaction, authority: str) -> dict[str, str]:
     """Returns the references minted for a group so far: Project -> ``~p<N>``."""
-    rows = tx.all(
-        select(schema.project_refs.c.project, schema.project_refs.c.number).where(
-            schema.project_refs.c.authority == authority
-        )
-    )
+    rows = tx.all(_REFS, {"authority": authority})
     return {row.project: f"~p{row.number}" for row in rows}
 
 
