@@ -74,11 +74,8 @@ _REFS: Final = Prepared(
 
 def visible(tx: Transaction, caller: access.Caller) -> list[Project]:
     """Returns the Projects that ``caller`` sees, by canonical id, at most ``LISTED`` (C-15)."""
-    if caller.is_everyone:
-        rows = tx.all(_ALL_ANY)
-    else:
-        rows = tx.all(_ALL_OWNED, {"user_id": caller.user_id})
-    return [_project(row) for row in rows]
+    asked, values = (_ALL_ANY, {}) if caller.is_everyone else (_ALL_OWNED, {"user_id": caller.user_id})
+    return [_project(row) for row in tx.all(asked, values)]
 
 
 def find(tx: Transaction, caller: access.Caller, canonical: str) -> Project | None:
