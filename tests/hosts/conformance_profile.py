@@ -1,7 +1,8 @@
 """What the MCP conformance suite wants a server to have: tools, prompts and resources of fixed names (M-24a).
 
-They stand in for the product's own and are served by its real endpoint. No code of the product knows them.
-Names and contents are the suite's; each says what it is there for where the suite describes its scenario.
+They stand in for the product's own and are served by its real endpoint; no code of the product knows them.
+Their names and contents are the suite's. Those that need an event stream try for one, so that the baseline
+names what the transport refuses and not what a fixture leaves out.
 """
 
 import json
