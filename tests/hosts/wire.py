@@ -1,11 +1,12 @@
 """A wire between a client and the Server: it carries every byte unchanged and notes the messages it sees."""
 
 import contextlib
+import functools
 import json
 import socket
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -45,6 +46,9 @@ class Exchange:
         """The JSON-RPC method that was asked for, or the HTTP method of a request without a body."""
         body = self.request.json
         return str(body["method"]) if isinstance(body, dict) else self.request.first_line.split()[0]
+
+
+Note = Callable[[Message], None]
 
 
 class Wire:
@@ -97,22 +101,22 @@ class Wire:
             self._open.append(far)
             near.settimeout(IDLE_S)
             waiting: deque[Message] = deque()
-            self._begin(lambda near=near, far=far, seen=waiting: _carry(near, far, seen.append))
-            self._begin(lambda near=near, far=far, seen=waiting: _carry(far, near, self._noting(seen)))
+            self._begin(functools.partial(_carry, near, far, waiting.append))
+            self._begin(functools.partial(_carry, far, near, self._noting(waiting)))
 
-    def _noting(self, waiting: deque[Message]) -> Any:
+    def _noting(self, waiting: deque[Message]) -> Note:
         def note(answer: Message) -> None:
             self.exchanges.append(Exchange(request=waiting.popleft(), answer=answer))
 
         return note
 
-    def _begin(self, work: Any) -> None:
+    def _begin(self, work: Callable[[], None]) -> None:
         thread = threading.Thread(target=work, daemon=True)
         self._threads.append(thread)
         thread.start()
 
 
-def _carry(source: socket.socket, sink: socket.socket, note: Any) -> None:
+def _carry(source: socket.socket, sink: socket.socket, note: Note) -> None:
     seen = bytearray()
     with contextlib.suppress(OSError):
         while part := source.recv(CHUNK_BYTES):
@@ -130,6 +134,7 @@ def _taken(seen: bytearray) -> Iterator[Message]:
     while (head_end := seen.find(_HEAD_END)) >= 0:
         first_line, *lines = seen[:head_end].decode("latin-1").split("\r\n")
         headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        assert "transfer-encoding" not in headers, "only bodies of stated length can be read here"
         start = head_end + len(_HEAD_END)
         end = start + int(headers.get("content-length", "0"))
         if len(seen) < end:
