@@ -89,9 +89,9 @@ def search(walk: tree_walk.Walk, wanted: Wanted) -> dict[str, Any]:
 
 
 def _texts(walk: tree_walk.Walk, counts: _Counts) -> Iterator[tuple[str, bytes]]:
-    own = _Own(walk.own)
+    own, file = _Own(walk.own), tree_walk.Kind.FILE
     for found in walk.found():
-        if found.kind is not tree_walk.Kind.FILE:
+        if found.kind is not file:
             continue
         try:
             content = _read(found, own)
@@ -150,11 +150,12 @@ class _Told:
 
         """
         hits = self._wanted.find(content)
-        if self._wanted.result_mode is ResultMode.MATCHES:
-            for hit in hits:
-                self._add_match(path, content, hit)
-        elif next(hits, None) is None:
+        first = next(hits, None)
+        if first is None:
             return
+        if self._wanted.result_mode is ResultMode.MATCHES:
+            for hit in itertools.chain((first,), hits):
+                self._add_match(path, content, hit)
         elif self._wanted.result_mode is ResultMode.FILES:
             self._add(path)
         else:

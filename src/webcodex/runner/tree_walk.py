@@ -145,37 +145,42 @@ class Walk:
                 os.close(self._open.pop().directory)
 
     def _walk(self) -> Iterator[Found]:
+        find = _Due.FIND
         while self._open:
             folder = self._open[-1]
-            event = next(folder.events, None)
-            if event is None:
+            for key, due, name, kind, below in folder.events:
+                if due is find:
+                    yield Found(folder.directory, name, folder.prefix + name, kind)
+                elif below is None:
+                    self._count(due)
+                elif self._enter(folder, key, below):
+                    break
+            else:
                 os.close(self._open.pop().directory)
-            elif event.due is _Due.FIND:
-                yield Found(folder.directory, event.name, folder.prefix + event.name, event.kind)
-            elif event.due is _Due.ENTER:
-                self._enter(folder, event)
-            elif event.due is _Due.OMIT:
-                self.tally.omitted_sensitive += 1
-            elif event.due is _Due.LEAVE_OUT:
-                self.tally.unnameable += 1
 
-    def _enter(self, folder: _Folder, event: _Event) -> None:
-        if event.below is None:
-            return
+    def _count(self, due: _Due) -> None:
+        if due is _Due.OMIT:
+            self.tally.omitted_sensitive += 1
+        elif due is _Due.LEAVE_OUT:
+            self.tally.unnameable += 1
+
+    def _enter(self, folder: _Folder, key: str, below: globs.Level) -> bool:
+        """Says whether the directory is open now and next to be walked."""
         try:
-            directory = os.open(event.name, places.LISTED, dir_fd=folder.directory)
+            directory = os.open(key[:-1], places.LISTED, dir_fd=folder.directory)
         except OSError:
             self.tally.not_entered += 1
-            return
+            return False
         status = os.fstat(directory)
         if self.own.holds_directory(private_files.Identity.of(status)):
-            self.tally.omit_own(folder.prefix + event.name)
+            self.tally.omit_own(folder.prefix + key[:-1])
         elif status.st_dev != self._device or len(self._open) == MAX_DEPTH:
             self.tally.not_entered += 1
         else:
-            self._push(directory, folder.prefix + event.key, event.below, folder.depth - 1)
-            return
+            self._push(directory, folder.prefix + key, below, folder.depth - 1)
+            return True
         os.close(directory)
+        return False
 
     def _push(self, directory: int, prefix: str, level: globs.Level, depth: int) -> None:
         folder = _Folder(directory=directory, prefix=prefix, depth=depth, events=iter(()))
@@ -189,7 +194,7 @@ class Walk:
         parent = prefix.rstrip("/").rpartition("/")[2]
         room_bytes = path_form.MAX_PATH_BYTES - len(prefix.encode())
         is_ordinary = room_bytes >= path_form.MAX_COMPONENT_BYTES and PLAIN.fullmatch(parent or "root")
-        admits, is_plain = level.admits, PLAIN.fullmatch
+        admits, is_plain, find, directory = level.admits, PLAIN.fullmatch, _Due.FIND, Kind.DIR
         with os.scandir(folder.directory) as entries:
             for entry in entries:
                 self._visits += 1
@@ -198,15 +203,15 @@ class Walk:
                 name, kind = entry.name, _kind(entry)
                 if kind is None:
                     continue
-                due = _Due.FIND if is_ordinary and is_plain(name) else _judge(parent, name, room_bytes)
-                if kind is not Kind.DIR or folder.depth == 1:
+                due = find if is_ordinary and is_plain(name) else _judge(parent, name, room_bytes)
+                if kind is not directory or folder.depth == 1:
                     if prefix + name >= start and admits(name):
                         yield _Event(name, due, name, kind, None)
                     continue
                 below = level.below(name)
-                if prefix + name >= start and (admits(name) or (below and due is not _Due.FIND)):
+                if prefix + name >= start and (admits(name) or (below and due is not find)):
                     yield _Event(name, due, name, kind, None)
-                if below and due is _Due.FIND and _reaches(f"{prefix}{name}/", start):
+                if below and due is find and _reaches(f"{prefix}{name}/", start):
                     yield _Event(f"{name}/", _Due.ENTER, name, kind, below)
 
     def _stop_when_over(self, folder: _Folder) -> None:
