@@ -36,12 +36,18 @@ _WIDTH: Final = max(len(status) for status in Status)
 
 @click.command("doctor")
 @options.data
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead.")
+@click.option(
+    "--json",
+    "as_json",
+    is_flag=True,
+    help='Print {"ok", "checks": [{"area", "name", "status", "found", "next_step"}]}; next_step may be null.',
+)
 def command(*, data: str | None, as_json: bool) -> None:
     """Say what is right, what is wrong and what to do next; change nothing.
 
-    Each line is ok, attention (wrong) or unknown. Exit 0 when the installation, the Server, the Runner, the
-    Projects and the credentials are all known to be right and nothing else needs attention; else 1.
+    Each line is ok, attention (wrong) or unknown; a next step is a command for a shell. Exit 0 when the
+    installation, the Server, the Runner, the Projects and the credentials are all known to be right and
+    nothing else needs attention; else 1.
     """
     found = examined(installation.locate(data), os.environ)
     click.echo(printed.as_json(checks.shape(found)) if as_json else _text(found))

@@ -106,6 +106,7 @@ def _exchanged(address: tuple[str, int], request: Request, within_s: float) -> R
             connection.request(method, request.path, body, headers)
             response = connection.getresponse()
             status, content = response.status, response.read(_MOST_BYTES + 1)
+            is_cut = bool(response.length)
     except TimeoutError:
         return Silence.LATE
     except (OSError, http.client.HTTPException) as error:
@@ -114,7 +115,9 @@ def _exchanged(address: tuple[str, int], request: Request, within_s: float) -> R
         return Silence.FOREIGN if isinstance(error, http.client.HTTPException) else Silence.NOBODY
     finally:
         connection.close()
-    return Silence.LATE if is_late.is_set() else _read(status, content)
+    if is_late.is_set():
+        return Silence.LATE
+    return Silence.FOREIGN if is_cut else _read(status, content)
 
 
 @contextlib.contextmanager
