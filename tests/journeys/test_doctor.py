@@ -147,6 +147,7 @@ def test_stopped_installation_says_how_to_start_and_leaves_the_disk_alone(tmp_pa
     left = {key for key, status in report.statuses().items() if status == "unknown"}
     assert {"server: version", "runner: connection", "credentials: PAT"} < left
     assert report.statuses()["projects: agent:local:a-project"] == "unknown"
+    assert report.text.count(f"next: {start}\n") == 1
     for secret in [*secrets_of(found), PLANTED]:
         assert secret not in report.everything
 

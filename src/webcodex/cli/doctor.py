@@ -90,14 +90,17 @@ def _absent(found: Installation) -> Check | None:
 
 
 def _text(found: list[Check]) -> str:
+    """Returns the report for people, in which a step that several lines need stands only once."""
     lines = []
+    steps: set[str | None] = {None}
     for area, members in itertools.groupby(found, key=lambda check: check.area):
         lines.append(click.style(area.value, bold=True))
         for check in members:
             status = click.style(check.status.value.ljust(_WIDTH), fg=_COLOURS[check.status])
             lines.append(f"  {status}  {printed.one_line(f'{check.name}: {check.found}')}")
-            if check.next_step is not None:
-                lines.append(f"  {' ' * _WIDTH}  next: {printed.one_line(check.next_step)}")
+            if check.next_step not in steps:
+                steps.add(check.next_step)
+                lines.append(f"  {' ' * _WIDTH}  next: {printed.one_line(str(check.next_step))}")
     lines += ["", _verdict(found)]
     return "\n".join(lines)
 
