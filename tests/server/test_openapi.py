@@ -84,7 +84,8 @@ async def test_a_body_is_the_tools_own_schema_and_a_recorder(server: Server) -> 
         body = document["paths"][f"/api/actions/{name}"]["post"]["requestBody"]
         schema = body["content"]["application/json"]["schema"]
         expected = schemas.input_schema(BY_NAME[name].params, description_chars=None)
-        assert schema["properties"].pop("recording_session_id")["type"] == "string"
+        recorder = schema["properties"].pop("recording_session_id")
+        assert recorder["anyOf"] == [{"type": "string"}, {"type": "null"}]
         assert schema == {**expected, "properties": expected.get("properties", {})}
         assert schema["additionalProperties"] is False
         assert body["required"] is True
