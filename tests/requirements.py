@@ -30,7 +30,6 @@ def requirement(*ids: str) -> Callable[[Test], Test]:
 DEFERRED: Final[dict[str, str]] = {
     "OAuth callers are not served; the form is reserved": "M-10",
     "No served tool replays a key before it looks at ownership": "C-23 G-07",
-    "Messages are not served yet": "S-16 S-18 S-64..S-66 S-73",
     "Validations and the change counter come with Jobs and edits": "S-40..S-42 S-44 S-68 S-74 S-77",
     "Goals have no tools and no store yet": "G-01 G-03..G-06 G-08 G-10..G-61",
     "Agents, AgentTasks and Runs are not served yet": "T-01..T-64",

@@ -29,6 +29,8 @@ FOREIGN: Final = "agent:r2:foreign"
 CLOSED: Final = {
     "work_on_project": "invalid_resume_session_id",
     "record_external_observation": "session_closed",
+    "post_session_message": "session_closed",
+    "resolve_session_message": "session_closed",
 }
 RECORDED_REPORT: Final = {"adapter_id": "a" * 64, "event_id": "b" * 64, "observed_tool": "Bash"}
 SAMPLES: Final[dict[str, dict[str, Any]]] = {
@@ -39,6 +41,9 @@ SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "list_sessions": {"project": DEMO},
     "read_session_summary": {"session_id": "S"},
     "close_session": {"session_id": "S"},
+    "post_session_message": {"session_id": "S", "kind": "note", "message": "x"},
+    "list_session_messages": {"session_id": "S"},
+    "resolve_session_message": {"session_id": "S", "message_id": "wc_msg_x"},
     "read_session_handoff": {"session_id": "S"},
     "get_session_handoff_state": {"project": DEMO, "session_id": "S"},
     "record_external_observation": {"project": DEMO, "session_id": "S", **RECORDED_REPORT},

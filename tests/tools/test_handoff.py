@@ -50,14 +50,14 @@ async def test_sources_that_are_not_served_say_so_in_the_basis(house: House) -> 
     assert shown["basis"] == {
         "complete": False,
         "reason_codes": [
-            "guidance_unavailable",
             "job_summary_unavailable",
             "validation_unavailable",
             "workspace_not_requested",
         ],
     }
-    assert set(shown["attention"].values()) == {None}
-    assert shown["task"]["decisions"] == {"items": [], "total": None, "returned": None, "truncated": None}
+    jobs = ("active_jobs", "blocking_jobs", "recovering_jobs", "terminal_pending_jobs")
+    assert {shown["attention"][name] for name in jobs} == {None}
+    assert shown["attention"]["open_risks"] == 0
     assert shown["validation"]["status"] == "unavailable"
     assert shown["progress"]["state"] == "insufficient_evidence"
 

@@ -258,13 +258,6 @@ async def test_start_session_makes_an_empty_session(house: House) -> None:
     assert refused["error_kind"] == "invalid_project"
 
 
-@requirement("S-63")
-async def test_a_summary_says_that_messages_are_not_served(house: House) -> None:
-    session = await house.session()
-    summary = await house.output(SUMMARY, session_id=session)
-    assert set(summary["messages"].values()) == {None}
-
-
 @requirement("M-13")
 @pytest.mark.parametrize(
     ("arguments", "sentence"),

@@ -68,6 +68,8 @@ class Session:
     last_sequence: int
     events_retained: int
     meaningful_tool_calls: int
+    messages_posted: int = 0
+    message_revision: int = 0
 
     @property
     def is_active(self) -> bool:

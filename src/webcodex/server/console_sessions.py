@@ -81,10 +81,10 @@ def _rows(tx: Transaction, now: int, found: Sequence[sessions.Session]) -> Itera
     for session in found:
         if ledgers.events_read > PAGE_EVENTS:
             return
-        yield _row(session, session_overview.activity(ledgers.newest_first(session.session_id), now))
+        yield _row(tx, session, session_overview.activity(ledgers.newest_first(session.session_id), now))
 
 
-def _row(session: sessions.Session, activity: session_overview.Activity) -> JsonObject:
+def _row(tx: Transaction, session: sessions.Session, activity: session_overview.Activity) -> JsonObject:
     row: JsonObject = {
         "session_id": session.session_id,
         "title": session.title[: limits.LIST_TITLE_CHARS],
@@ -98,5 +98,5 @@ def _row(session: sessions.Session, activity: session_overview.Activity) -> Json
         row["current_activity"] = activity.current
     if activity.last is not None:
         row["last_activity"] = activity.last
-    row["overview"] = session_overview.overview(handoff_gathering.gather_for_row(session))
+    row["overview"] = session_overview.overview(handoff_gathering.gather_for_row(tx, session))
     return row

@@ -13,7 +13,7 @@ TITLE: Final = "WebCodex GPT Actions"
 
 _JSON: Final = "application/json"
 _RECORDER: Final = {
-    "type": "string",
+    "anyOf": [{"type": "string"}, {"type": "null"}],
     "description": "Workflow Session that also records this call: wc_sess_... or a session_ref such as ~s1.",
 }
 _COMPONENTS: Final[dict[str, Any]] = {

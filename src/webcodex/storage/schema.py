@@ -111,6 +111,8 @@ sessions: Final = Table(
     Column("last_sequence", BigInteger, nullable=False),
     Column("events_retained", Integer, nullable=False),
     Column("meaningful_tool_calls", BigInteger, nullable=False),
+    Column("messages_posted", BigInteger, nullable=False),
+    Column("message_revision", BigInteger, nullable=False),
     UniqueConstraint("authority", "ref_number"),
     Index("wc_sessions_listed", "authority", "project", "updated_at", "session_id"),
     Index("wc_sessions_paged", "authority", "project", "created_at", "session_id"),
@@ -122,6 +124,38 @@ session_events: Final = Table(
     Column("session_id", String, ForeignKey("wc_sessions.session_id"), primary_key=True),
     Column("sequence", BigInteger, primary_key=True, autoincrement=False),
     Column("event", Text, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+session_messages: Final = Table(
+    "wc_session_messages",
+    METADATA,
+    Column("session_id", String, ForeignKey("wc_sessions.session_id"), primary_key=True),
+    Column("position", BigInteger, primary_key=True, autoincrement=False),
+    Column("message_id", String, nullable=False, unique=True),
+    Column("kind", String, nullable=False),
+    Column("message", Text, nullable=False),
+    Column("tags", Text, nullable=False),
+    Column("reply_to", String),
+    Column("priority", String, nullable=False),
+    Column("requires_ack", Boolean, nullable=False),
+    Column("supersedes", String),
+    Column("redacted", Boolean, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_at", BigInteger, nullable=False),
+    Column("resolved_at", BigInteger),
+    Column("resolution", Text),
+    Column("resolution_redacted", Boolean, nullable=False),
+    Column("superseded_by", String),
+)
+
+message_deliveries: Final = Table(
+    "wc_message_deliveries",
+    METADATA,
+    Column("session_id", String, ForeignKey("wc_sessions.session_id"), primary_key=True),
+    Column("delivery_key", String, primary_key=True),
+    Column("payload_hash", String, nullable=False),
+    Column("message_id", String, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -199,6 +199,8 @@ def _row(session: Session) -> dict[str, object]:
         "last_sequence": session.last_sequence,
         "events_retained": session.events_retained,
         "meaningful_tool_calls": session.meaningful_tool_calls,
+        "messages_posted": session.messages_posted,
+        "message_revision": session.message_revision,
     }
 
 
@@ -221,4 +223,6 @@ def _session(row: Row) -> Session:
         last_sequence=row.last_sequence,
         events_retained=row.events_retained,
         meaningful_tool_calls=row.meaningful_tool_calls,
+        messages_posted=row.messages_posted,
+        message_revision=row.message_revision,
     )

@@ -22,6 +22,13 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "session_project_mismatch": ("The Project is not the one of that Workflow Session", _FIX),
     "session_closed": ("Session is closed; continue in a new one", _USER),
     "session_guard_denied": ("The Session's mode or guards deny this call", _USER),
+    "session_message_capacity": (
+        "200 open messages need attention; resolve some, then post again",
+        _USER,
+    ),
+    "invalid_session_message": ("The message has a value outside its bounds; see the tool's schema", _FIX),
+    "unknown_message_id": ("No such message is retained in that Workflow Session", _FIX),
+    "idempotency_conflict": ("The same key was used with other content; take a new key", _FIX),
     "unknown_project": ("No such Project; use list_projects to find one", _FIX),
     "ambiguous_project": ("Several Projects match; use the canonical id", _FIX),
     "invalid_project": ("Name the Project by its canonical id or project_ref", _FIX),

@@ -4,8 +4,9 @@ Whatever projects a Session's standing gathers here: the brief and the rows of t
 """
 
 from webcodex.core import handoff_facts, limits, sessions
+from webcodex.core import messages as core_messages
 from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, ReportsMissing
-from webcodex.storage import observations
+from webcodex.storage import messages, observations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools.contract import ToolError
@@ -34,7 +35,7 @@ def gather(
     return HandoffFacts(
         session=session,
         ledger=_ledger(tx, session),
-        messages=Missing.MESSAGES,
+        messages=_messages(tx, session_id),
         validation=validation,
         jobs=Missing.JOBS,
         workspace=workspace,
@@ -43,7 +44,7 @@ def gather(
     )
 
 
-def gather_for_row(session: sessions.Session) -> HandoffFacts:
+def gather_for_row(tx: Transaction, session: sessions.Session) -> HandoffFacts:
     """Returns what the standing of a Session is made from, without the Runner and without its paths (M-46).
 
     Paths and external reports move no state (H-09, H-15), so a row does not read them.
@@ -51,7 +52,7 @@ def gather_for_row(session: sessions.Session) -> HandoffFacts:
     return HandoffFacts(
         session=session,
         ledger=handoff_facts.Ledger(),
-        messages=Missing.MESSAGES,
+        messages=_messages(tx, session.session_id),
         validation=Missing.VALIDATION,
         jobs=Missing.JOBS,
         workspace=Missing.WORKSPACE_NOT_REQUESTED,
@@ -68,7 +69,7 @@ def fence(tx: Transaction, session_id: str) -> Fence:
         reports = Count.UNREADABLE
     return Fence(
         events_total=0 if session is None else session.last_sequence,
-        message_revision=Count.UNREADABLE,
+        message_revision=Count.UNREADABLE if session is None else session.message_revision,
         report_count=reports,
     )
 
@@ -84,6 +85,14 @@ def _ledger(tx: Transaction, session: sessions.Session) -> handoff_facts.LedgerF
         events=tuple(handoff_facts.path_event(event) for event in events),
         events_evicted=session.last_sequence - session.events_retained,
     )
+
+
+def _messages(tx: Transaction, session_id: str) -> handoff_facts.MessageFacts:
+    try:
+        kept = tx.attempt(lambda: messages.retained(tx, session_id))
+    except StoreError:
+        return Missing.MESSAGES
+    return tuple(core_messages.fact(message) for message in kept)
 
 
 def _reports(tx: Transaction, session: sessions.Session) -> handoff_facts.ReportFacts:

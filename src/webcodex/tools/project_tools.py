@@ -67,7 +67,7 @@ class RangeText(Result):
     limit: int
     total_lines: int
     returned_lines: int
-    end_line: int
+    end_line: int | None
     has_more: bool
     next_start_line: int | None
 

@@ -14,6 +14,7 @@ from webcodex.tools import (
     gateway_tools,
     handoff_tools,
     manifest_tools,
+    message_tools,
     observation_tools,
     project_tools,
     reading_tools,
@@ -60,6 +61,7 @@ SHORT_SET: Final = (
 
 TOOLS: Final[tuple[Tool, ...]] = (
     *session_tools.TOOLS,
+    *message_tools.TOOLS,
     *project_tools.TOOLS,
     *reading_tools.TOOLS,
     *handoff_tools.TOOLS,

@@ -13,9 +13,10 @@ from webcodex.tools.contract import Tool
 DESCRIPTION_CHARS: Final = 420  # M-32
 INPUT_DESCRIPTION_CHARS: Final = 180  # M-32
 
+_TEXT_OR_NULL: Final[dict[str, Any]] = {"anyOf": [{"type": "string"}, {"type": "null"}]}
 _RECORDED: Final[dict[str, Any]] = {
     "session_recorded": {"type": "boolean"},
-    "session_event_id": {"type": ["string", "null"]},
+    "session_event_id": _TEXT_OR_NULL,
 }  # M-43
 FAILURE: Final[dict[str, Any]] = {
     "type": "object",
@@ -62,7 +63,7 @@ def output_schema(tool: Tool) -> dict[str, Any]:
         "properties": {
             "success": {"type": "boolean"},
             "output": {"anyOf": [*outputs, {"type": "null"}]},
-            "error": {"type": ["string", "null"]},
+            "error": _TEXT_OR_NULL,
         },
         "required": ["success", "output", "error"],
         "additionalProperties": False,

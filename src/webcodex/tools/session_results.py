@@ -50,16 +50,16 @@ class ListSessionsResult(Result):
 
 
 class MessageCounts(Result):
-    """Counts of the Session's messages; all null while messages are not served."""
+    """Counts of the Session's messages (S-63); the last four count what needs attention."""
 
-    total: int | None
-    retained: int | None
-    evicted: int | None
-    open: int | None
-    open_guidance: int | None
-    open_risks: int | None
-    open_questions: int | None
-    open_todos: int | None
+    total: int
+    retained: int
+    evicted: int
+    open: int
+    open_guidance: int
+    open_risks: int
+    open_questions: int
+    open_todos: int
 
 
 class SummaryResult(SessionShown):

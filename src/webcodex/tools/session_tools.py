@@ -5,8 +5,10 @@ from typing import Annotated, Final, Literal
 from pydantic import Field, StringConstraints
 
 from webcodex.core import access, ids, ledger, limits, redaction, sessions
+from webcodex.core import messages as core_messages
 from webcodex.core.access import Scope
 from webcodex.core.json_value import Json, JsonObject
+from webcodex.storage import messages
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
 from webcodex.tools import authority, fields, session_results, work_tools
@@ -22,8 +24,6 @@ from webcodex.tools.contract import (
     Work,
 )
 from webcodex.tools.session_shape import shown
-
-MESSAGES_NOT_SERVED: Final[JsonObject] = dict.fromkeys(session_results.MessageCounts.model_fields)
 
 
 class GuardParams(Params):
@@ -152,6 +152,7 @@ def _summary(tx: Transaction, work: Work, params: SummaryParams) -> JsonObject:
     if session is None:
         raise ToolError("unknown_session_id")
     events = stored_sessions.newest_events(tx, session.session_id, params.limit)
+    kept = messages.retained(tx, session.session_id)
     counters = ledger.Counters(events_total=session.last_sequence, events_retained=session.events_retained)
     return {
         **shown(session, stored_sessions.ref_number(tx, session.session_id)),
@@ -160,7 +161,7 @@ def _summary(tx: Transaction, work: Work, params: SummaryParams) -> JsonObject:
         "events_returned": len(events),
         "events_truncated": len(events) < session.events_retained,
         "first_retained_sequence": counters.first_retained_sequence,
-        "messages": MESSAGES_NOT_SERVED,
+        "messages": core_messages.counts(kept, session.messages_posted),
     }
 
 

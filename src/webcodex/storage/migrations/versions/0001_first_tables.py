@@ -15,6 +15,7 @@ def upgrade() -> None:
     _runners()
     _sessions()
     _events()
+    _messages()
     _observations()
 
 
@@ -121,6 +122,8 @@ def _sessions() -> None:
         sa.Column("last_sequence", sa.BigInteger(), nullable=False),
         sa.Column("events_retained", sa.Integer(), nullable=False),
         sa.Column("meaningful_tool_calls", sa.BigInteger(), nullable=False),
+        sa.Column("messages_posted", sa.BigInteger(), nullable=False),
+        sa.Column("message_revision", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("session_id"),
         sa.UniqueConstraint("authority", "ref_number"),
     )
@@ -144,6 +147,42 @@ def _events() -> None:
             ["wc_sessions.session_id"],
         ),
         sa.PrimaryKeyConstraint("session_id", "sequence"),
+        sqlite_with_rowid=False,
+    )
+
+
+def _messages() -> None:
+    op.create_table(
+        "wc_session_messages",
+        sa.Column("session_id", sa.String(), nullable=False),
+        sa.Column("position", sa.BigInteger(), autoincrement=False, nullable=False),
+        sa.Column("message_id", sa.String(), nullable=False),
+        sa.Column("kind", sa.String(), nullable=False),
+        sa.Column("message", sa.Text(), nullable=False),
+        sa.Column("tags", sa.Text(), nullable=False),
+        sa.Column("reply_to", sa.String(), nullable=True),
+        sa.Column("priority", sa.String(), nullable=False),
+        sa.Column("requires_ack", sa.Boolean(), nullable=False),
+        sa.Column("supersedes", sa.String(), nullable=True),
+        sa.Column("redacted", sa.Boolean(), nullable=False),
+        sa.Column("status", sa.String(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
+        sa.Column("resolved_at", sa.BigInteger(), nullable=True),
+        sa.Column("resolution", sa.Text(), nullable=True),
+        sa.Column("resolution_redacted", sa.Boolean(), nullable=False),
+        sa.Column("superseded_by", sa.String(), nullable=True),
+        sa.ForeignKeyConstraint(["session_id"], ["wc_sessions.session_id"]),
+        sa.PrimaryKeyConstraint("session_id", "position"),
+        sa.UniqueConstraint("message_id"),
+    )
+    op.create_table(
+        "wc_message_deliveries",
+        sa.Column("session_id", sa.String(), nullable=False),
+        sa.Column("delivery_key", sa.String(), nullable=False),
+        sa.Column("payload_hash", sa.String(), nullable=False),
+        sa.Column("message_id", sa.String(), nullable=False),
+        sa.ForeignKeyConstraint(["session_id"], ["wc_sessions.session_id"]),
+        sa.PrimaryKeyConstraint("session_id", "delivery_key"),
         sqlite_with_rowid=False,
     )
 
