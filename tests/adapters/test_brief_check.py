@@ -264,6 +264,7 @@ def test_missing_block_is_refused_and_reports_come_in_order_and_once() -> None:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
+        ("status", "partial"),
         ("reason_code", None),
         ("reason_code", "x"),
         ("coverage.reason", "source_sequence_unavailable"),

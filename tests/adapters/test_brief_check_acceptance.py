@@ -29,7 +29,7 @@ def changed(place: str, value: object) -> answers.Answer:
     return answers.broken(WHOLE, f"output.acceptance.{place}", value)
 
 
-def with_items(items: list[object], **counts: object) -> answers.Answer:
+def with_items(items: list[object], /, **counts: object) -> answers.Answer:
     evidence = {"items": items, "total": len(items), "returned": len(items), "truncated": False}
     return changed("evidence", evidence | counts)
 
@@ -127,7 +127,7 @@ def test_evidence_is_unique_bounded_and_truly_counted() -> None:
         with_items([ITEM, ITEM | {"status": "queued"}]),
         with_items(many[:16], total=40),
         with_items(many[:2], total=1),
-        with_items([], items={}),
+        changed("evidence", {"items": {}, "total": 0, "returned": 0, "truncated": False}),
         with_items(many[:2], returned=1, truncated=True),
     ):
         assert refused(breach) == "handoff_acceptance_invalid"
