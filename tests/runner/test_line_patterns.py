@@ -101,7 +101,7 @@ def test_a_text_of_several_lines_is_refused(pattern: str) -> None:
         line_patterns.literal(pattern, case_sensitive=True)
 
 
-@requirement("R-52", "I-06")
+@requirement("R-52")
 @pytest.mark.parametrize(
     ("line", "shown"),
     [

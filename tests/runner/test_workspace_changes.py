@@ -64,12 +64,7 @@ def test_a_clean_repository_has_no_changes(place: Place, repository: Path) -> No
 
 @requirement("R-52")
 def test_each_kind_of_change_is_told_with_its_diff(place: Place, repository: Path) -> None:
-    (repository / "a.txt").write_text("one\nTWO\nthree\n")
-    (repository / "gone.txt").unlink()
-    (repository / "sub/run.sh").chmod(0o755)
-    (repository / "new.txt").write_text("fresh\n")
-    (repository / "staged.txt").write_text("staged\n")
-    git(repository, "add", "staged.txt")
+    _change_every_kind(repository)
     found = rows(place, repository)
     ids = {path: git(repository, "hash-object", path)[:7] for path in ("a.txt", "staged.txt")}
     old = {path: git(repository, "rev-parse", f"HEAD:{path}")[:7] for path in ("a.txt", "gone.txt")}
@@ -106,6 +101,15 @@ def test_each_kind_of_change_is_told_with_its_diff(place: Place, repository: Pat
             "modified", 0, 0, "diff --git a/sub/run.sh b/sub/run.sh\nold mode 100644\nnew mode 100755\n"
         ),
     }
+
+
+def _change_every_kind(repository: Path) -> None:
+    (repository / "a.txt").write_text("one\nTWO\nthree\n")
+    (repository / "gone.txt").unlink()
+    (repository / "sub/run.sh").chmod(0o755)
+    (repository / "new.txt").write_text("fresh\n")
+    (repository / "staged.txt").write_text("staged\n")
+    git(repository, "add", "staged.txt")
 
 
 @requirement("R-52")

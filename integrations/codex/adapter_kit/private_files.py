@@ -23,7 +23,6 @@ close_lock = platform_files.close_lock
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
-    from typing import Self
 
 
 class FileLock:
@@ -40,7 +39,7 @@ class FileLock:
         self._descriptor = folder.open_lock(name)
         self.is_held = False
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> "FileLock":
         return self
 
     def __exit__(

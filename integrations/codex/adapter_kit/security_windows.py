@@ -11,10 +11,6 @@ from adapter_kit import refusal
 
 assert sys.platform == "win32"
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Self
-
 _advapi = ctypes.WinDLL("advapi32", use_last_error=True)
 _kernel = ctypes.WinDLL("kernel32", use_last_error=True)
 
@@ -133,7 +129,7 @@ class Descriptor:
     def __init__(self) -> None:
         self.pointer = wintypes.LPVOID()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> "Descriptor":
         user = current_user()
         entries = "".join(f"(A;OICI;FA;;;{trustee})" for trustee in ("SY", "BA", user))
         made = _advapi.ConvertStringSecurityDescriptorToSecurityDescriptorW(
