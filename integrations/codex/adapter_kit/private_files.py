@@ -39,7 +39,7 @@ class FileLock:
         self._descriptor = folder.open_lock(name)
         self.is_held = False
 
-    def __enter__(self) -> "FileLock":
+    def __enter__(self) -> "FileLock":  # noqa: PYI034  # Self needs Python 3.11
         return self
 
     def __exit__(

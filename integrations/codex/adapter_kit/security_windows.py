@@ -129,7 +129,7 @@ class Descriptor:
     def __init__(self) -> None:
         self.pointer = wintypes.LPVOID()
 
-    def __enter__(self) -> "Descriptor":
+    def __enter__(self) -> "Descriptor":  # noqa: PYI034  # Self needs Python 3.11
         user = current_user()
         entries = "".join(f"(A;OICI;FA;;;{trustee})" for trustee in ("SY", "BA", user))
         made = _advapi.ConvertStringSecurityDescriptorToSecurityDescriptorW(
