@@ -197,6 +197,7 @@ messages_drawn = st.lists(
         created_at=moments,
     ),
     max_size=12,
+    unique_by=lambda drawn: drawn.message_id,
 ).map(tuple)
 validations = st.builds(
     handoff_facts.Validation,

@@ -4,7 +4,7 @@ from typing import Annotated, Any, Final
 
 from pydantic import Field
 
-from webcodex.tools.contract import Annotations, Done, Params, Result, Tool, Work
+from webcodex.tools.contract import Annotations, Done, Effect, Params, Result, Tool, Work
 
 
 class GatewayParams(Params):
@@ -29,6 +29,7 @@ GATEWAY: Final = Tool(
     params=GatewayParams,
     result=GatewayResult,
     scopes=(),
+    effect=Effect.EXECUTE,
     annotations=Annotations(read_only=False, destructive=True, idempotent=False, open_world=True),
     handler=_never,
 )

@@ -157,7 +157,7 @@ def _contract(table: _Table, name: str, profile: Profile) -> JsonObject:
         "tool_name": tool.name,
         "description": tool.summary,
         "input_schema": schemas.input_schema(tool.params, description_chars=None),
-        "effect": _effect(tool),
+        "effect": tool.effect.value,
         "required_scopes": [scope.value for scope in tool.scopes],
         "route": table.route(tool, profile),
     }
@@ -188,15 +188,10 @@ def _row(table: _Table, tool: Tool, profile: Profile) -> JsonObject:
         "name": tool.name,
         "category": tool.category,
         "summary": tool.summary,
-        "effect": _effect(tool),
+        "effect": tool.effect.value,
         "required_scopes": [scope.value for scope in tool.scopes],
         "route": table.route(tool, profile),
     }
-
-
-def _effect(tool: Tool) -> str:
-    """Returns the tool's effect; the gateway's is that of its target, so what any of them may do."""
-    return (Effect.EXECUTE if tool is gateway_tools.GATEWAY else tool.effect).value
 
 
 def _risks(tools: Sequence[Tool]) -> JsonObject:
