@@ -6,8 +6,7 @@ file begins no further line. A pattern never matches across lines. Most bytes ar
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 MAX_LINE_BYTES: Final = 512
 _PIECE_BYTES: Final = 1024 * 1024
@@ -28,8 +27,7 @@ class InvalidPattern(ValueError):
     """No line can match the pattern, or it is no regular expression."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Hit:
+class Hit(NamedTuple):
     """One matching line: its number from 1, its bytes in the file, and where in them the match begins."""
 
     number: int
