@@ -1,8 +1,10 @@
 """A hostile checkout: looking at it starts nothing, leaves the root nowhere, and ends within its bounds."""
 
+import hashlib
 import json
 import os
 import socket
+import struct
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -187,6 +189,45 @@ def test_a_repository_that_borrows_anothers_objects_shows_none_of_them(
     assert SECRET in git(folder, "show", "HEAD:a.txt"), "nothing is borrowed, so this proves nothing"
     reply = changed(place, folder)
     assert reply == {"available": False, "files": [], "truncated": False, "next_cursor": None}
+
+
+@requirement("R-53")
+@pytest.mark.parametrize(
+    "pointer_text",
+    ["", "gitdir: ", "gitdir: \0x", "gitdir: loop", "gitdir: /absent", "gitdir: /dev/null", "x" * 9000],
+)
+def test_a_pointer_to_nothing_is_no_repository(pointer_text: str, place: Place) -> None:
+    folder = place.add_project("demo")
+    (folder / "loop").symlink_to("loop")
+    (folder / ".git").write_text(pointer_text)
+    assert changed(place, folder)["available"] is False
+
+
+def index_of(path: str, like: Path) -> bytes:
+    """Returns a Git index that holds one file, as a program without scruples would write it."""
+    status = like.stat()
+    times = struct.pack(">4I", int(status.st_ctime), 0, int(status.st_mtime), 0)
+    owner = struct.pack(">6I", 0, 0, 0o100644, 0, 0, status.st_size)
+    entry = times + owner + hashlib.sha1(b"blob 0\0").digest() + struct.pack(">H", len(path)) + path.encode()
+    entry += b"\0" * (8 - len(entry) % 8)
+    index = struct.pack(">4sII", b"DIRC", 2, 1) + entry
+    return index + hashlib.sha1(index).digest()
+
+
+@requirement("R-11", "R-53")
+@pytest.mark.parametrize("path", ["../secret", "/tmp/../{outside}/secret", ".git/secret"])
+def test_an_index_that_names_what_lies_outside_shows_none_of_it(path: str, place: Place) -> None:
+    folder = place.add_project("demo")
+    git(folder, "init", "-q", "-b", "main")
+    outside = place.root / "work"
+    for holder in (outside, folder / ".git"):
+        (holder / "secret").write_text(f"{SECRET}\n")
+    named = path.format(outside=str(outside).removeprefix("/"))
+    (folder / ".git/index").write_bytes(index_of(named, outside / "secret"))
+    nothing = git(folder, "hash-object", "-t", "tree", "/dev/null")
+    assert SECRET in git(folder, "diff", nothing), "plain Git shows nothing, so this proves nothing"
+    [row] = changed(place, folder)["files"]
+    assert (row["path"], row["status"], row["withheld"], row["diff"]) == (named, "added", True, None)
 
 
 @requirement("R-11", "R-52", "R-53")

@@ -180,6 +180,16 @@ def test_what_is_sensitive_is_never_searched_and_no_count_tells_what_it_holds(
     assert refusal(place, folder, "client_id", own=own, path="linked-config") == "sensitive_path"
 
 
+@requirement("R-50", "R-52")
+def test_the_longest_arguments_fit(place: Place, folder: Path) -> None:
+    wide = "\N{GRINNING FACE}"
+    globs = [*[wide * 512] * 31, "*"]
+    path = "/".join(["d" * 200] * 20)
+    assert refusal(place, folder, wide * 256, globs=globs, path=path) == "not_found"
+    assert searched(place, folder, wide * 256, globs=globs) == {**NOTHING, "matches": [], "searched_files": 3}
+    assert refusal(place, folder, "x", path="d" * 1_000_000) == "invalid_path"
+
+
 @requirement("R-52")
 @pytest.mark.parametrize(
     ("pattern", "mode"),

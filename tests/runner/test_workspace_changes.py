@@ -249,7 +249,7 @@ def test_pages_make_up_the_whole_within_their_bounds(place: Place, repository: P
     for number in range(60):
         (repository / f"{number:03}").write_text(f"{number}\n" * (9000 if number % 3 == 0 else 1))
     (repository / "a.txt").write_text("\x01" * 65_000 + "\n")
-    (repository / "sub/run.sh").write_text("".join(f'"{number}"\n' for number in range(30_000)))
+    (repository / "sub/run.sh").write_text("".join(f'"{number}"\n' for number in range(300_000)))
     for number in range(150):
         (repository / "sub" / f"{number:03}").write_text("x\n")
     seen: list[dict[str, Any]] = []
@@ -270,7 +270,7 @@ def test_pages_make_up_the_whole_within_their_bounds(place: Place, repository: P
     cut = {path for path, row in by_path.items() if "diff_truncated" in row}
     assert cut == {"a.txt", "sub/run.sh"}
     assert len(by_path["a.txt"]["diff"]) > 30_000
-    assert by_path["sub/run.sh"]["additions"] == 30_000
+    assert by_path["sub/run.sh"]["additions"] == 300_000
     assert by_path["sub/run.sh"]["diff"].endswith('"\n')
 
 

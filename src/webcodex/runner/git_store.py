@@ -70,8 +70,8 @@ def _check_pointed(root: int, root_path: str) -> None:
     pointer = _content(".git", root, _MAX_POINTER_BYTES)
     if not pointer.startswith(b"gitdir: "):
         raise _Borrowed
-    real_root = Path(root_path).resolve()
-    target = (real_root / os.fsdecode(pointer.removeprefix(b"gitdir: ").rstrip(b"\r\n"))).resolve()
+    real_root = _real(Path(root_path), b"")
+    target = _real(real_root, pointer.removeprefix(b"gitdir: ").rstrip(b"\r\n"))
     with _held(str(target)) as directory:
         if target.is_relative_to(real_root):
             _check_inside(directory)
@@ -88,6 +88,12 @@ def _check_pointed(root: int, root_path: str) -> None:
             raise _Borrowed
         with _held(str(common)) as above:
             _check_objects(above)
+
+
+def _real(base: Path, named: bytes) -> Path:
+    if b"\0" in named:
+        raise _Borrowed
+    return Path(os.path.realpath(base / os.fsdecode(named)))
 
 
 def _names_as_worktree(target: Path, directory: int, root: int) -> bool:

@@ -16,6 +16,7 @@ from webcodex.runner import (
     git_safety,
     globs,
     own_files,
+    path_form,
     paths,
     projects,
     refusals,
@@ -71,6 +72,10 @@ def parse(body: fields.JsonObject) -> Query:
             timeout_secs=source.integer_or("timeout_secs", 30, least=1, most=120),
         )
         globs.root(query.globs)
+        if query.path:
+            path_form.parse(query.path)
+    except path_form.PathRefused as error:
+        raise refusals.failure(error.reason) from error
     except (fields.Malformed, globs.InvalidGlob) as error:
         raise failures.RequestFailed(failures.INVALID_ARGUMENTS) from error
     if not 1 <= len(query.pattern.encode()) <= MAX_PATTERN_BYTES:
@@ -132,7 +137,8 @@ def _request(project: projects.Project, own: own_files.OwnFiles, query: Query) -
                 "config_identity": astuple(own.config_identity),
                 "directories": [str(directory) for directory in own.directories],
             },
-        }
+        },
+        ensure_ascii=False,
     )
 
 
