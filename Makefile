@@ -1,4 +1,4 @@
-# The commands of this repository; each makes .venv ready first.
+# The commands of this repository; each makes .venv ready first. ADDR=HOST:PORT moves `make start`.
 
 .DEFAULT_GOAL := help
 .PHONY: help start test test-hosts check demo bench generate format
@@ -16,7 +16,9 @@ help:
 start:
 	@test -n "$$PROJECT" || { echo 'Say which repository: make start PROJECT=/path/to/repository' >&2; exit 2; }
 	@scripts/bootstrap.sh runtime
-	@exec .venv/bin/webcodex up --project "$$PROJECT"
+	@# With a process group of its own, Ctrl-C reaches the program alone and make reports its exit code.
+	@if [ -t 0 ]; then exec sh -mc '.venv/bin/webcodex up --project "$$PROJECT" $${ADDR:+--addr "$$ADDR"}; exit $$?'; fi; \
+	exec .venv/bin/webcodex up --project "$$PROJECT" $${ADDR:+--addr "$$ADDR"}
 
 test:
 	@scripts/bootstrap.sh dev
