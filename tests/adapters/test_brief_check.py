@@ -59,7 +59,7 @@ def test_parts_the_reader_does_not_know_are_dropped() -> None:
 
 
 @requirement("A-40")
-@pytest.mark.parametrize("status", [199, 301, 302, 307, 400, 401, 403, 404, 500, 503])
+@pytest.mark.parametrize("status", [199, 300, 301, 302, 307, 400, 401, 403, 404, 500, 503])
 def test_answer_that_is_no_tool_result_is_unconfirmed(status: int) -> None:
     assert refusal({"status": status, "error": "x"}, status) == "handoff_read_unconfirmed"
     assert refusal(b"", status) == "handoff_read_unconfirmed"

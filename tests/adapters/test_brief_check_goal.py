@@ -118,6 +118,8 @@ def test_each_key_of_the_goal_context_is_required(key: str) -> None:
         ("goal.plan.checkpoint", None),
         ("goal.plan.checkpoint.summary.excerpt", None),
         ("goal.plan.checkpoint.at_unix_ms", None),
+        ("goal.plan.checkpoint.at_unix_ms", 0),
+        ("goal.revision", 1),
         ("goal.plan.current_step_id", None),
         ("goal.plan.steps.items.0.title", LONG),
         ("goal.objective.excerpt", "o" * 1024),
@@ -126,6 +128,21 @@ def test_each_key_of_the_goal_context_is_required(key: str) -> None:
 def test_null_checkpoint_and_texts_at_their_limits_are_accepted(place: str, value: object) -> None:
     whole = answers.broken(WHOLE, f"{PLACE}.{place}", value)
     assert read(whole)["goal_context"] == whole["output"]["goal_context"]
+
+
+@requirement("H-21")
+@pytest.mark.parametrize(("part", "limit"), [("completion_conditions", 8), ("steps", 32)])
+def test_plan_lists_are_bounded_and_truly_counted(part: str, limit: int) -> None:
+    whole = WHOLE["output"]["goal_context"]["goal"]["plan"][part]
+
+    def sized(length: int) -> answers.Answer:
+        items = whole["items"][:1] * length
+        return answers.broken(
+            WHOLE, f"{PLACE}.goal.plan.{part}", whole | {"items": items, "total": length, "returned": length}
+        )
+
+    assert read(sized(limit))
+    assert refused(sized(limit + 1)) == "handoff_goal_context_invalid"
 
 
 @requirement("H-20", "H-21", "H-65")
@@ -153,6 +170,7 @@ def test_each_breach_of_a_selection_is_refused(place: str, value: object) -> Non
 
 @requirement("H-20", "H-65")
 def test_selection_names_two_to_eight_goals() -> None:
+    assert read(answers.answer(goals=(goals.make(1), goals.make(2))))
     one = SEVERAL["output"]["goal_context"]["candidates"][:1]
     assert refused(answers.broken(SEVERAL, f"{PLACE}.candidates", one)) == "handoff_goal_context_invalid"
     nine = answers.answer(goals=tuple(goals.make(number) for number in range(9)))
