@@ -147,5 +147,5 @@ def test_name_that_holds_a_credential_is_not_kept() -> None:
 )
 def test_hostile_repetition_ends_in_linear_time(piece: str) -> None:
     # A quadratic rule would need hours here, and the run would be ended by its own timeout.
-    text = piece * (1_000_000 // len(piece))
+    text = piece * (200_000 // len(piece))
     assert redaction.message(text).redacted is redaction.message(piece * 40).redacted
