@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.adapters import answers, checks
@@ -30,6 +30,7 @@ def refusal(whole: object, status: int = 200) -> str:
 
 
 @requirement("H-14", "H-20", "H-21", "H-36", "H-63", "A-40")
+@settings(max_examples=25)
 @given(made.histories, goals.goals_drawn)
 def test_reader_accepts_every_handoff_the_product_makes(
     facts: handoff_facts.HandoffFacts, linked: tuple[goal_context.Goal, ...]

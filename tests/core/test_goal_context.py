@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.core import brief_schema as schema
@@ -251,6 +251,7 @@ def test_control_characters_become_spaces_and_credentials_vanish() -> None:
 
 
 @requirement("H-20", "H-21", "H-22")
+@settings(max_examples=25)
 @given(goals_drawn)
 def test_every_context_is_closed_exact_and_free_of_credentials(goals: tuple[goal_context.Goal, ...]) -> None:
     given = goal_context.goal_context(goals)
