@@ -13,7 +13,7 @@ from tests.requirements import requirement
 from tests.runner.place import Place, registered, soon
 from tests.runner.test_paths_fuzz import swapping
 from webcodex.protocol import bounds, fields
-from webcodex.runner import deadline, failures, own_files, text_search
+from webcodex.runner import deadline, failures, own_files, search_files, text_search, tree_walk
 
 NOTHING: dict[str, Any] = {
     "truncated": False,
@@ -285,6 +285,22 @@ def test_a_replaced_root_is_refused_on_either_side(place: Place, folder: Path) -
     assert refused.value.failure.code == "project_root_replaced"
     answer = subprocess.run(argv, cwd=folder, env=environment, capture_output=True, timeout=20, check=True)
     assert answer.stdout == b'{"refused":"project_root_replaced"}'
+
+
+@requirement("R-11", "R-12")
+def test_what_is_no_file_any_more_is_neither_followed_nor_waited_for(place: Place, folder: Path) -> None:
+    (folder / "link").symlink_to("README")
+    os.mkfifo(folder / "pipe")
+    own = search_files.Own(place.own())
+    holder = os.open(folder, os.O_RDONLY)
+    try:
+        content = search_files.read(tree_walk.Found(holder, "README", "README", tree_walk.Kind.FILE), own)
+        for name in ("link", "pipe", "src", "gone"):
+            with pytest.raises((search_files.NotText, OSError)):
+                search_files.read(tree_walk.Found(holder, name, name, tree_walk.Kind.FILE), own)
+    finally:
+        os.close(holder)
+    assert content == b"no newline: clamp"
 
 
 @requirement("R-11")

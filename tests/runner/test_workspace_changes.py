@@ -298,10 +298,14 @@ def test_a_name_and_a_text_in_any_bytes_are_shown_as_they_can_be(place: Place, r
 @requirement("R-50", "R-53")
 def test_asking_writes_nothing_into_the_repository(place: Place, repository: Path) -> None:
     (repository / "a.txt").write_text("one\nTWO\nthree\n")
-    os.utime(repository / "gone.txt", (1, 1))
+    (repository / "gone.txt").write_text("staged\n")
+    git(repository, "add", "gone.txt")
+    (repository / "gone.txt").write_text("bye\n")
+    for path in ("gone.txt", "sub/run.sh"):
+        os.utime(repository / path, (1, 1))
     git(repository, "config", "diff.autoRefreshIndex", "true")
     before = {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")}
-    assert list(rows(place, repository)) == ["a.txt"]
+    assert list(rows(place, repository)) == ["a.txt", "gone.txt"]
     assert {path: path.stat().st_mtime_ns for path in (repository / ".git").rglob("*")} == before
 
 

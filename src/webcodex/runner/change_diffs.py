@@ -27,7 +27,6 @@ _OPTIONS: Final = (
     "--no-textconv",
     "--no-color",
     "--no-renames",
-    "--no-relative",
     "--ignore-submodules=all",
     "--diff-algorithm=myers",
     "--src-prefix=a/",

@@ -81,10 +81,8 @@ def _check_pointed(root: int, root_path: str) -> None:
         if not _exists("commondir", directory):
             _check_objects(directory)
             return
-        common = (
-            target / os.fsdecode(_content("commondir", directory, _MAX_POINTER_BYTES).strip())
-        ).resolve()
-        if target.parent != common / "worktrees" or os.path.islink(target.parent):  # noqa: PTH114 - a path
+        common = _real(target, _content("commondir", directory, _MAX_POINTER_BYTES).strip())
+        if target.parent != common / "worktrees":
             raise _Borrowed
         with _held(str(common)) as above:
             _check_objects(above)

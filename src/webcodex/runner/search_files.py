@@ -52,11 +52,11 @@ class _Full(Exception):
     """Something matched that the reply has no room for."""
 
 
-class _Sensitive(Exception):
+class Sensitive(Exception):
     """The file is the Runner's own."""
 
 
-class _NotText(Exception):
+class NotText(Exception):
     """The file is not text that can be searched."""
 
 
@@ -89,38 +89,46 @@ def search(walk: tree_walk.Walk, wanted: Wanted) -> dict[str, Any]:
 
 
 def _texts(walk: tree_walk.Walk, counts: _Counts) -> Iterator[tuple[str, bytes]]:
-    own, file = _Own(walk.own), tree_walk.Kind.FILE
+    own, file = Own(walk.own), tree_walk.Kind.FILE
     for found in walk.found():
         if found.kind is not file:
             continue
         try:
-            content = _read(found, own)
-        except _Sensitive:
+            content = read(found, own)
+        except Sensitive:
             counts.omitted += 1
-        except (_NotText, OSError):
+        except (NotText, OSError):
             counts.skipped += 1
         else:
             counts.searched += 1
             yield found.path, content
 
 
-def _read(found: tree_walk.Found, own: "_Own") -> bytes:
+def read(found: tree_walk.Found, own: "Own") -> bytes:
+    """Returns the text of a file that was found, as UTF-8.
+
+    Raises:
+        Sensitive: it is the Runner's own.
+        NotText: it is no regular file, too long, binary or not UTF-8.
+        OSError: it is gone, a link by now, or cannot be read.
+
+    """
     descriptor = os.open(found.name, _READ, dir_fd=found.holder)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            raise _NotText
+            raise NotText
         if own.holds(status):
-            raise _Sensitive
+            raise Sensitive
         if status.st_size > MAX_FILE_BYTES:
-            raise _NotText
+            raise NotText
         content = os.read(descriptor, status.st_size + 1)
         if len(content) > status.st_size:
             content += os.read(descriptor, MAX_FILE_BYTES)
     finally:
         os.close(descriptor)
     if len(content) > MAX_FILE_BYTES or b"\0" in content or not _is_utf8(content):
-        raise _NotText
+        raise NotText
     return content
 
 
@@ -179,7 +187,7 @@ class _Told:
         self._add({**row, "before": before, "after": after})
 
 
-class _Own:
+class Own:
     """The Runner's own files by identity, looked up once for the whole search (R-13)."""
 
     def __init__(self, own: own_files.OwnFiles) -> None:

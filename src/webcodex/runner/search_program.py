@@ -4,6 +4,7 @@ The working directory is the project's root, the request stands in the environme
 object on standard output. It ends itself soon after its time, even where nobody is left to end it.
 """
 
+import contextlib
 import gc
 import json
 import os
@@ -48,7 +49,8 @@ def main() -> None:
     request = json.loads(os.environ[REQUEST])
     gc.disable()
     signal.alarm(request["timeout_secs"] + _GRACE_S)
-    resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
+    with contextlib.suppress(ValueError, OSError):  # macOS takes no such bound
+        resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY_BYTES, MAX_MEMORY_BYTES))
     try:
         answer: dict[str, Any] = {"result": _answer(request)}
     except (Refused, path_form.PathRefused) as error:
