@@ -22,7 +22,7 @@ from webcodex.core.json_value import JsonObject
 from webcodex.storage.database import Transaction
 from webcodex.storage.projects import Project
 from webcodex.tools import errors
-from webcodex.tools.ports import Services
+from webcodex.tools.ports import Progress, Services, unheard
 
 
 class Refused(Exception):
@@ -88,6 +88,31 @@ class Profile(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Waits:
+    """How many seconds one call may wait, by what it waits for (M-38)."""
+
+    safe_s: int
+    handoff_s: int
+    sync_s: int
+    observe_s: int
+
+
+DEFAULT_BUDGET_S: Final = {Profile.DIRECT: 60, Profile.HOST_CODE_MODE: 55}  # M-38
+RESERVE_S: Final = 5  # M-38, what a host needs around a wait
+_MOST_S: Final = {Profile.DIRECT: (10, 60, 100), Profile.HOST_CODE_MODE: (5, 5, 5)}  # M-38
+
+
+def waits_of(profile: Profile, budget_s: int) -> Waits:
+    """Returns the waits of a host of that profile that gives up after ``budget_s`` seconds (M-38)."""
+    safe = max(1, budget_s - RESERVE_S)
+    handoff, sync, observe = (min(most, safe) for most in _MOST_S[profile])
+    return Waits(safe_s=safe, handoff_s=handoff, sync_s=sync, observe_s=observe)
+
+
+DIRECT_WAITS: Final = waits_of(Profile.DIRECT, DEFAULT_BUDGET_S[Profile.DIRECT])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Annotations:
     """What a tool tells a host before it is called (M-19)."""
 
@@ -133,7 +158,10 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One request for a tool, as an edge understood it."""
+    """One request for a tool, as an edge understood it.
+
+    ``fault`` says what is wrong around the arguments; it is refused with their structure (C-22 row 8).
+    """
 
     caller: access.Caller
     audience: Audience
@@ -141,6 +169,9 @@ class Call:
     arguments: Mapping[str, Any]
     recorder: str | None = None
     profile: Profile = Profile.DIRECT
+    waits: Waits = DIRECT_WAITS
+    progress: Progress = unheard
+    fault: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,6 +182,8 @@ class Work:
     caller: access.Caller
     target: Target
     profile: Profile
+    waits: Waits
+    progress: Progress
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

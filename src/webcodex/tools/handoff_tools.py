@@ -90,7 +90,7 @@ async def _read(work: Work, params: ReadParams) -> Done:
     found: handoff_facts.WorkspaceFacts = Missing.WORKSPACE_NOT_REQUESTED
     if params.include_workspace:
         before = await work.services.database.read(lambda tx: handoff_gathering.fence(tx, session.session_id))
-        found = await workspace.read(work.services, work.caller, work.target.project)
+        found = await workspace.read(work)
 
     def answer(tx: Transaction) -> JsonObject:
         facts = handoff_gathering.gather(

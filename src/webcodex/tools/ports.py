@@ -1,6 +1,6 @@
-"""Names what handlers may use: the database, the Runners, a clock and entropy."""
+"""Names what handlers may use: the database, the Runners, a clock, entropy, and who hears that they wait."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -53,6 +53,14 @@ class Runners(Protocol):
 
     def is_connected(self, client_id: str) -> bool:
         """Says whether that Runner is online (R-34)."""
+
+
+Progress = Callable[[str], Awaitable[None]]
+"""Takes what a call waits for from now on, in fixed words; the edge decides who hears it, and how often."""
+
+
+async def unheard(_message: str) -> None:
+    """Takes what nobody asked to hear."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

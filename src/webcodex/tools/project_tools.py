@@ -4,12 +4,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from webcodex.core import access, ledger, limits
+from webcodex.core import access, ledger
 from webcodex.core.access import Scope
 from webcodex.core.json_value import Json, JsonObject
 from webcodex.storage import projects
 from webcodex.storage.database import Transaction
-from webcodex.tools import authority, fields
+from webcodex.tools import authority, fields, runner_calls
 from webcodex.tools.contract import Done, Params, Recording, Result, Target, Tool, Work
 
 
@@ -143,13 +143,7 @@ async def _read_files(work: Work, params: ReadFilesParams) -> Done:
     if project is None:
         raise AssertionError("read_files is authorised with a Project")
     body: dict[str, Any] = params.model_dump(exclude={"project"}, exclude_none=True)
-    answer = await work.services.runners.call(
-        project,
-        "read_files",
-        body,
-        budget_s=limits.RUNNER_CALL_S,
-        requested_by=access.requested_by(work.caller),
-    )
+    answer = await runner_calls.ask(work, "read_files", body)
     return Done(
         output={"project": project.canonical, **answer},
         facts=ledger.path_facts("observed", _read_paths(answer)),

@@ -8,11 +8,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from webcodex.core import access, ledger, limits
+from webcodex.core import access, ledger
 from webcodex.core.access import Scope
 from webcodex.core.json_value import JsonObject
 from webcodex.storage.database import Transaction
-from webcodex.tools import authority, fields
+from webcodex.tools import authority, fields, runner_calls
 from webcodex.tools.contract import Done, Params, Result, Target, Tool, Work
 from webcodex.tools.ports import RunnerRefused
 
@@ -199,14 +199,15 @@ def _authorize(tx: Transaction, caller: access.Caller, params: Asked) -> Target:
     return Target(project=authority.project(tx, caller, params.project, changing=False))
 
 
-async def _ask(work: Work, kind: str, params: Asked, budget_s: float = limits.RUNNER_CALL_S) -> JsonObject:
+async def _ask(work: Work, kind: str, params: Asked, budget_s: float | None = None) -> JsonObject:
+    body: dict[str, Any] = params.model_dump(exclude={"project"}, exclude_none=True)
+    return {"project": _name(work), **await runner_calls.ask(work, kind, body, budget_s=budget_s)}
+
+
+def _name(work: Work) -> str:
     project = work.target.project
     assert project is not None
-    body: dict[str, Any] = params.model_dump(exclude={"project"}, exclude_none=True)
-    answer = await work.services.runners.call(
-        project, kind, body, budget_s=budget_s, requested_by=access.requested_by(work.caller)
-    )
-    return {"project": project.canonical, **answer}
+    return project.canonical
 
 
 async def _list(work: Work, params: ListParams) -> Done:
@@ -227,9 +228,7 @@ async def _status(work: Work, params: StatusParams) -> Done:
     except RunnerRefused as refused:
         if refused.code != "git_failed":
             raise
-        project = work.target.project
-        assert project is not None
-        output = {"project": project.canonical, **_NOTHING_KNOWN}
+        output = {"project": _name(work), **_NOTHING_KNOWN}
     return Done(output=output, facts=dict(_GIT))
 
 

@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from webcodex.core import access, ledger
 from webcodex.core.json_value import JsonObject
-from webcodex.storage.database import OutcomeUnknown, StoreUnavailable
+from webcodex.storage.database import OutcomeUnknown, StoreError, StoreUnavailable
 from webcodex.tools import (
     arguments,
     errors,
@@ -101,6 +101,16 @@ def _by_name(tools: tuple[Tool, ...]) -> dict[str, Tool]:
 
 
 _BY_NAME: Final = _by_name(TOOLS)
+_CLOSING: Final[set[asyncio.Task[None]]] = set()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Admitted:
+    """A call that C-22 rows 6 to 8 let pass; through the gateway its tool and its call are the target's."""
+
+    tool: Tool
+    call: Call
+    read: arguments.Read
 
 
 def find(name: str, audience: Audience) -> Tool:
@@ -139,13 +149,30 @@ async def invoke(services: Services, call: Call) -> JsonObject:
         Refused: the call was refused before the tool ran.
 
     """
+    return await perform(services, admit(call))
+
+
+def admit(call: Call) -> Admitted:
+    """Returns the call with its tool and its arguments, which are read here and nowhere else.
+
+    Raises:
+        Refused: the tool is unknown here, a scope is missing, or the arguments have another structure.
+
+    """
     tool = find(call.name, call.audience)
     if tool is gateway_tools.GATEWAY:
+        _refuse_fault(call)
         tool, call = _through_gateway(call)
     _check_scopes(tool, call)
-    read = arguments.read(tool, call.arguments)
+    _refuse_fault(call)
+    return Admitted(tool=tool, call=call, read=arguments.read(tool, call.arguments))
+
+
+async def perform(services: Services, admitted: Admitted) -> JsonObject:
+    """Returns the ToolResult of a call that was admitted (C-22 rows 9 to 13)."""
+    tool = admitted.tool
     try:
-        output = await _perform(services, tool, call, read)
+        output = await _perform(services, tool, admitted.call, admitted.read)
     except ToolError as error:
         return _failure(error)
     except Exception as error:  # noqa: BLE001 - the outermost boundary of a call: a fault of ours stays here
@@ -164,6 +191,11 @@ def _through_gateway(call: Call) -> tuple[Tool, Call]:
         raise BadArguments("call_runtime_tool cannot target itself")
     target = find(outer.tool, Audience.MODEL)
     return target, replace(call, name=target.name, arguments=outer.arguments)
+
+
+def _refuse_fault(call: Call) -> None:
+    if call.fault is not None:
+        raise BadArguments(call.fault)
 
 
 def _check_scopes(tool: Tool, call: Call) -> None:
@@ -191,7 +223,7 @@ async def _perform(services: Services, tool: Tool, call: Call, read: arguments.R
 
 
 async def _perform_recorded(services: Services, tool: Tool, call: Call, read: arguments.Read) -> JsonObject:
-    opened = await services.database.write(lambda tx: recording.open_call(tx, services, tool, call, read))
+    opened = await _opened(services, tool, call, read)
     facts: JsonObject = {"error_kind": "internal_error"}
     outcome = ledger.Outcome.FAILED
     written: dict[str, str] = {}
@@ -203,6 +235,9 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
     except ToolError as error:
         facts = {"error_kind": error.error_kind}
         raise
+    except asyncio.CancelledError:
+        facts = {"execution_state": "cancelled" if tool.annotations.read_only else "outcome_unknown"}
+        raise
     finally:
         closed = recording.Closed(outcome=outcome, facts=facts)
         close = services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
@@ -212,8 +247,37 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
     return {**done.output, "session_recorded": True, "session_event_id": written.get(opened.recorder_id)}
 
 
+async def _opened(services: Services, tool: Tool, call: Call, read: arguments.Read) -> recording.Opened:
+    """Returns the call once its start is stored; a call that is given up before gets its end all the same."""
+    writing = services.database.write(lambda tx: recording.open_call(tx, services, tool, call, read))
+    opening = asyncio.ensure_future(writing)
+    try:
+        return await asyncio.shield(opening)
+    except asyncio.CancelledError:
+        closing = asyncio.create_task(_close_unbegun(services, tool, opening))
+        _CLOSING.add(closing)
+        closing.add_done_callback(_CLOSING.discard)
+        raise
+
+
+async def _close_unbegun(services: Services, tool: Tool, opening: asyncio.Future[recording.Opened]) -> None:
+    closed = recording.Closed(outcome=ledger.Outcome.FAILED, facts={"execution_state": "not_started"})
+    try:
+        opened = await opening
+        await services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
+    except (ToolError, StoreError) as error:
+        log.info("action=call_not_closed tool=%s error=%s", tool.name, type(error).__name__)
+
+
 async def _handle(services: Services, tool: Tool, call: Call, target: Target, params: Any) -> Done:
-    work = Work(services=services, caller=call.caller, target=target, profile=call.profile)
+    work = Work(
+        services=services,
+        caller=call.caller,
+        target=target,
+        profile=call.profile,
+        waits=call.waits,
+        progress=call.progress,
+    )
     try:
         return await tool.handler(work, params)
     except RunnerUnavailable:

@@ -137,7 +137,7 @@ async def _work(work: Work, params: WorkParams) -> Done:
     session, number, project_ref = await work.services.database.write(
         lambda tx: _begin(tx, work, project, params)
     )
-    found = await workspace.read(work.services, work.caller, project)
+    found = await workspace.read(work)
     output: JsonObject = {
         "session_id": session.session_id,
         "session_ref": f"~s{number}",

@@ -2,26 +2,21 @@
 
 import asyncio
 
-from webcodex.core import access, handoff_facts, limits
+from webcodex.core import handoff_facts, limits
 from webcodex.core.handoff_facts import Git, Missing, Workspace, WorkspaceFacts
 from webcodex.core.json_value import Json, JsonObject
-from webcodex.storage.projects import Project
-from webcodex.tools import ports
+from webcodex.tools import ports, runner_calls
+from webcodex.tools.contract import Work
 
 
-async def read(services: ports.Services, caller: access.Caller, project: Project | None) -> WorkspaceFacts:
+async def read(work: Work) -> WorkspaceFacts:
     """Returns the Git facts, or that there are none: no Project, Runner away, too late, facts missing."""
-    if project is None:
+    if work.target.project is None:
         return Missing.WORKSPACE
+    within_s = min(limits.WORKSPACE_S, work.waits.safe_s)
     try:
-        async with asyncio.timeout(limits.WORKSPACE_S):
-            answer = await services.runners.call(
-                project,
-                "git_status",
-                {},
-                budget_s=limits.WORKSPACE_S,
-                requested_by=access.requested_by(caller),
-            )
+        async with asyncio.timeout(within_s):
+            answer = await runner_calls.ask(work, "git_status", {}, budget_s=within_s)
     except (ports.RunnerError, TimeoutError):
         return Missing.WORKSPACE
     return facts(answer)
