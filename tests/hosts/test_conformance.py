@@ -16,7 +16,6 @@ import uvicorn
 
 from tests.hosts import conformance_profile, packages
 from tests.requirements import requirement
-from tests.server import mcp_desk
 from tests.tools import house
 from webcodex.server import authentication, connections, http_guard, mcp_endpoint, settings
 
@@ -42,12 +41,11 @@ async def served(folder: Path) -> AsyncIterator[str]:
     server = uvicorn.Server(
         uvicorn.Config(guarded, http=connections.HttpConnection, lifespan="off", log_config=None)
     )
-    async with mcp_desk.held(endpoint.running()):
-        serving = asyncio.create_task(server.serve(sockets=[listening]))
-        yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
-        server.should_exit = True
-        async with asyncio.timeout(STOP_S):
-            await serving
+    serving = asyncio.create_task(server.serve(sockets=[listening]))
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}/mcp"
+    server.should_exit = True
+    async with asyncio.timeout(STOP_S):
+        await serving
     await senders.close()
     within.database.close()
 

@@ -3,23 +3,33 @@
 import asyncio
 import hashlib
 import json
+import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import mcp_types
+import uvicorn
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from tests.tools import house
 from webcodex.core import access, limits
-from webcodex.server import authentication, http_guard, mcp_endpoint, settings
+from webcodex.server import (
+    authentication,
+    connections,
+    http_guard,
+    mcp_dispatch,
+    mcp_endpoint,
+    settings,
+)
 from webcodex.server.mcp_answers import Form
 from webcodex.storage import accounts
 from webcodex.storage.database import Transaction
+from webcodex.tools import ports
 
 BOOTSTRAP = "bootstrap-secret"
 REVISION = "2026-07-28"
@@ -35,7 +45,7 @@ Header = tuple[str, str | bytes]
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One HTTP answer; ``body`` is its JSON, none when it is empty."""
+    """One HTTP answer; ``body`` is its JSON, none when it is empty, and the messages of a stream."""
 
     status: int
     body: Any
@@ -119,6 +129,20 @@ class Desk:
         ):
             yield client
 
+    @asynccontextmanager
+    async def listening(self) -> AsyncIterator[str]:
+        """Yields a URL where requests arrive over a real socket, so that answers can come in parts."""
+        listener = socket.create_server(("127.0.0.1", 0))
+        config = uvicorn.Config(
+            self._guarded, http=connections.HttpConnection, lifespan="off", log_config=None
+        )
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/mcp"
+        server.should_exit = True
+        async with asyncio.timeout(DEADLINE_S):
+            await serving
+
     async def send_in_parts(self, parts: AsyncIterator[bytes], *headers: Header) -> Reply:
         """Hands in a body that does not say how long it is."""
         request = httpx2.Request("POST", URL, headers=_raw(headers), content=parts)
@@ -151,16 +175,29 @@ def stateless_headers(method: str, params: dict[str, Any]) -> list[Header]:
 
 @asynccontextmanager
 async def opened(
-    folder: Path, *, dispatch_s: float = limits.DISPATCH_S, **environment: str
+    folder: Path,
+    *,
+    dispatch_s: float = limits.DISPATCH_S,
+    progress_every_s: float = limits.PROGRESS_EVERY_S,
+    runners: ports.Runners | None = None,
+    extension: mcp_dispatch.Extension = mcp_dispatch.NO_EXTENSION,
+    **environment: str,
 ) -> AsyncIterator[Desk]:
     """Yields a desk over a furnished house in ``folder``, under these variables of 10.1."""
     within = await house.House(folder).furnish()
+    services = replace(within.services, runners=runners or within.runner)
     chosen = settings.load({"WEBCODEX_DATA": str(folder), "WEBCODEX_TOKEN": BOOTSTRAP, **environment})
     senders = authentication.Authentication(chosen, within.database, lambda: within.now)
-    endpoint = mcp_endpoint.McpEndpoint(within.services, chosen, senders, dispatch_s=dispatch_s)
+    endpoint = mcp_endpoint.McpEndpoint(
+        services,
+        chosen,
+        senders,
+        dispatch_s=dispatch_s,
+        progress_every_s=progress_every_s,
+        extension=extension,
+    )
     desk = Desk(within, endpoint, http_guard.HttpGuard(endpoint, chosen))
-    async with held(endpoint.running()):
-        yield desk
+    yield desk
     await desk.close()
     await senders.close()
     within.database.close()
@@ -193,7 +230,11 @@ def _raw(headers: Iterable[Header]) -> list[tuple[bytes, bytes]]:
 
 
 def _reply(answer: httpx2.Response) -> Reply:
-    body = json.loads(answer.content) if answer.content else None
+    if answer.headers.get("content-type") == "text/event-stream":
+        lines = [line for line in answer.text.splitlines() if line.startswith("data: ")]
+        body: Any = [json.loads(line.removeprefix("data: ")) for line in lines]
+    else:
+        body = json.loads(answer.content) if answer.content else None
     return Reply(status=answer.status_code, body=body, text=answer.text, headers=answer.headers)
 
 

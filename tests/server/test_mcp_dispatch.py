@@ -31,7 +31,7 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
 
 
 @contextmanager
-def _writes_wait(desk: Desk) -> Iterator[None]:
+def writes_wait(desk: Desk) -> Iterator[None]:
     """Holds the write lock of the database, as another process could."""
     with closing(sqlite3.connect(desk.house.path, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
@@ -53,7 +53,7 @@ async def test_call_that_may_have_changed_something_ends_unknown(desk: Desk) -> 
             ("close_session", {"session_id": session_id}),
             ("call_runtime_tool", {"tool": "close_session", "arguments": {"session_id": session_id}}),
         ):
-            with _writes_wait(desk):
+            with writes_wait(desk):
                 reply = await desk.call(tool, arguments, form=form, token=token)
             assert reply.status == 200
             done = reply.result
@@ -73,7 +73,7 @@ async def test_read_that_does_not_end_is_a_fault_of_the_server(desk: Desk) -> No
     arguments = {"project": house.DEMO, "_wc": {"record": recorder}}
     before = asyncio.all_tasks()
     for form in Form:
-        with _writes_wait(desk):
+        with writes_wait(desk):
             reply = await desk.call("list_sessions", arguments, form=form, token=token)
         assert (reply.status, reply.code, reply.body["id"]) == (500, -32000, 7)
         assert set(reply.body["error"]) == {"code", "message"}

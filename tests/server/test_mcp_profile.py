@@ -7,11 +7,14 @@ import pytest
 
 from tests.requirements import requirement
 from tests.server import mcp_desk
+from tests.server.late_runner import LateRunner
 from tests.server.mcp_desk import Desk, Header
+from tests.tools import house
 from webcodex.server import mcp_endpoint, mcp_envelope, mcp_profile, settings
 from webcodex.server.mcp_answers import Form
-from webcodex.server.mcp_profile import Host, Waits
-from webcodex.tools.contract import Profile
+from webcodex.server.mcp_profile import Host
+from webcodex.tools import contract
+from webcodex.tools.contract import Profile, Waits
 
 PROFILE, BUDGET = "x-webcodex-mcp-profile", "X-WebCodex-MCP-Budget-Secs"
 PLANTED = "planted-9d1f"
@@ -121,3 +124,39 @@ def test_configured_limits_lower_the_waits_and_never_raise_them() -> None:
     assert _waits(low)[1] == Waits(safe_s=55, handoff_s=10, sync_s=7, observe_s=8)
     hosted = _waits(low, (b"x-webcodex-mcp-profile", b"host_code_mode"))[1]
     assert hosted == Waits(safe_s=50, handoff_s=5, sync_s=5, observe_s=5)
+
+
+def _seconds(runner: LateRunner) -> dict[str, float]:
+    said, runner.budgets = dict(runner.budgets), []
+    return said
+
+
+@requirement("M-38", "M-39", "R-50", "H-07")
+async def test_runner_is_waited_for_no_longer_than_the_host_waits(tmp_path: Path) -> None:
+    runner = LateRunner()
+    runner.may_answer.set()
+    runner.answer = {"available": False, "reason_code": "non_git_project"}
+    async with mcp_desk.opened(tmp_path, runners=runner) as desk:
+        session_id = await desk.house.session()
+        ada = await desk.pat("ada", *mcp_desk.EVERY_SCOPE)
+        read = {"project": house.DEMO, "items": [{"path": "a.py"}]}
+        search = {"project": house.DEMO, "pattern": "x", "timeout_secs": 120}
+        handoff = {"session_id": session_id, "include_workspace": True}
+        for headers, reads, workspace in (
+            ([], 30, 8),
+            ([(PROFILE, "host_code_mode")], 30, 8),
+            ([(BUDGET, "20")], 15, 8),
+            ([(BUDGET, "1"), (PROFILE, "host_code_mode")], 1, 1),
+        ):
+            for form in Form:
+                await desk.call("read_files", read, *headers, form=form)
+                assert _seconds(runner) == {"read_files": reads}
+                await desk.call("search_project_texts", search, *headers, form=form)
+                assert _seconds(runner) == {"search_project_texts": 120}
+                await desk.call("read_session_handoff", handoff, *headers, form=form, token=ada)
+                assert _seconds(runner) == {"git_status": workspace}
+
+
+@requirement("M-38")
+def test_call_over_rest_waits_as_a_direct_host_does() -> None:
+    assert _waits({})[1] == contract.DIRECT_WAITS

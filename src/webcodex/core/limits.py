@@ -12,6 +12,7 @@ STORE_GROUP: Final = 256  # writes that share one commit
 READY_WAIT_S: Final = 2.0  # M-59
 DISPATCH_S: Final = 150.0  # M-28
 HANDLER_S: Final = 140.0  # M-28
+PROGRESS_EVERY_S: Final = 1.0  # M-21
 
 PROJECT_BYTES: Final = 1024  # O-01
 INSTRUCTION_CHARS: Final = 4000  # S-03

@@ -52,9 +52,8 @@ class Application:
             entropy=secrets.token_bytes,
         )
         built = services.build(self.database, self._runners, now)
-        self._mcp = mcp_endpoint.McpEndpoint(built, chosen, self.authentication)
         self._routes: Mapping[str, ASGIApp] = {
-            "/mcp": self._mcp,
+            mcp_endpoint.PATH: mcp_endpoint.McpEndpoint(built, chosen, self.authentication),
             RUNNER_PATH: self._without_websocket,
             **_health_routes(health.Health(self.database)),
             **_tool_routes(built, self.authentication),
@@ -76,8 +75,7 @@ class Application:
     async def running(self) -> AsyncIterator[None]:
         """Answers until the block ends, then closes every Runner's connection and the database."""
         try:
-            async with self._mcp.running():
-                yield
+            yield
         finally:
             await self._runners.close()
             await self.authentication.close()

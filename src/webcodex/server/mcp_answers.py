@@ -54,6 +54,8 @@ STATUS: Final = {
 }  # M-28
 
 ACCEPTED: Final = Answer(202, b"")
+UNKNOWN_METHOD: Final = "Method not found"
+OTHER_PARAMS: Final = "params are not as the MCP specification has them"
 
 
 class Breach(Exception):

@@ -1,4 +1,4 @@
-"""Reads a ``tools/call``, refuses what C-22 rows 6 to 8 refuse, and forms its result (M-30, M-40, M-41)."""
+"""Reads a ``tools/call`` as a call of the one road, and forms its result (M-30, M-40, M-41)."""
 
 import json
 from collections.abc import Mapping
@@ -8,8 +8,8 @@ from typing import Any, Final
 from webcodex.core import access
 from webcodex.core.json_value import JsonObject
 from webcodex.server.mcp_answers import Form
-from webcodex.tools import arguments, gateway_tools, registry
-from webcodex.tools.contract import Audience, BadArguments, Call, MissingScope, Profile, Tool, ToolError
+from webcodex.tools.contract import Audience, BadArguments, Call, Profile, ToolError, Waits
+from webcodex.tools.ports import Progress
 
 RECORD_KEY: Final = "_wc"
 FLAT_RECORD_KEY: Final = "recording_session_id"
@@ -17,14 +17,6 @@ OPENAI_CLIENT: Final = "openai-mcp"  # M-30
 LINE_CHARS: Final = 240  # M-30
 
 _encode: Final = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False).encode
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Admitted:
-    """A call that C-22 rows 6 to 8 let pass, and its tool; through the gateway both are the target's."""
-
-    call: Call
-    tool: Tool
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -36,34 +28,36 @@ class _Read:
     fault: str | None = None
 
 
-def admit(params: Mapping[str, Any], caller: access.Caller, profile: Profile, form: Form) -> Admitted:
-    """Returns the call that the ``params`` of a ``tools/call`` ask for.
+def understood(
+    params: Mapping[str, Any],
+    form: Form,
+    *,
+    caller: access.Caller,
+    profile: Profile,
+    waits: Waits,
+    progress: Progress,
+) -> Call:
+    """Returns the call that the ``params`` of a ``tools/call`` are, with its recorder beside the arguments.
 
     Raises:
-        Refused: the tool is unknown here, a scope is missing, or the arguments have another structure.
+        BadArguments: they name no tool.
 
     """
     name = params.get("name")
     if not isinstance(name, str):
         raise BadArguments("params.name must be a string")
-    tool = registry.find(name, Audience.MODEL)
-    read = _read(params.get("arguments"), form)
-    given = read.arguments
-    if tool is gateway_tools.GATEWAY:
-        _refuse_fault(read)
-        tool, given = _behind_gateway(given)
-    _check_scopes(tool, caller, read.recorder)
-    _refuse_fault(read)
-    arguments.read(tool, given)
-    call = Call(
+    found = _read(params.get("arguments"), form)
+    return Call(
         caller=caller,
         audience=Audience.MODEL,
-        name=tool.name,
-        arguments=given,
-        recorder=read.recorder,
+        name=name,
+        arguments=found.arguments,
+        recorder=found.recorder,
         profile=profile,
+        waits=waits,
+        progress=progress,
+        fault=found.fault,
     )
-    return Admitted(call=call, tool=tool)
 
 
 def shaped(tool_result: JsonObject, *, tool: str, client: str | None, text_json: bool) -> JsonObject:
@@ -107,27 +101,6 @@ def _read(given: object, form: Form) -> _Read:
     if named and not isinstance(recorder, str):
         return _Read(arguments=rest, fault="A recorder is named by the text of _wc.record, and nothing else")
     return _Read(arguments=rest, recorder=recorder)
-
-
-def _refuse_fault(read: _Read) -> None:
-    if read.fault is not None:
-        raise BadArguments(read.fault)
-
-
-def _behind_gateway(given: dict[str, Any]) -> tuple[Tool, dict[str, Any]]:
-    outer = arguments.read(gateway_tools.GATEWAY, given).params
-    if not isinstance(outer, gateway_tools.GatewayParams):
-        raise BadArguments("Wrong value of argument: tool")
-    if outer.tool == gateway_tools.GATEWAY.name:
-        raise BadArguments("call_runtime_tool cannot target itself")
-    return registry.find(outer.tool, Audience.MODEL), outer.arguments
-
-
-def _check_scopes(tool: Tool, caller: access.Caller, recorder: str | None) -> None:
-    scopes = tool.scopes if recorder is None else (*tool.scopes, access.Scope.SESSION_COLLABORATE)
-    missing = access.first_missing(caller, scopes)
-    if missing is not None:
-        raise MissingScope(missing)
 
 
 def _line(tool_result: JsonObject, tool: str) -> str:

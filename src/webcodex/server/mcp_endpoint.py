@@ -5,8 +5,6 @@ Keeps nothing between two requests: no session id is issued, and none that arriv
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Final
 
 from mcp_types import methods
@@ -20,6 +18,7 @@ from webcodex.server import (
     mcp_calls,
     mcp_envelope,
     mcp_profile,
+    mcp_progress,
     mcp_screening,
     request_body,
     routes,
@@ -29,8 +28,11 @@ from webcodex.server.authentication import Authentication
 from webcodex.server.mcp_answers import Breach, Code, Form, RequestId
 from webcodex.server.mcp_dispatch import NO_EXTENSION, Dispatcher, Exchange, Extension, ServerFault
 from webcodex.server.mcp_envelope import Headers, Revision
+from webcodex.server.mcp_progress import Progress
 from webcodex.server.mcp_screening import Message
+from webcodex.server.mcp_stream import Reply
 from webcodex.server.settings import Settings
+from webcodex.tools import ports, registry
 from webcodex.tools.contract import MissingScope, Refused
 from webcodex.tools.ports import Services
 
@@ -52,6 +54,7 @@ HEARD: Final = frozenset(
     {
         TYPE_HEADER,
         SIZE_HEADER,
+        mcp_progress.ACCEPT_HEADER,
         mcp_envelope.VERSION_HEADER,
         mcp_envelope.METHOD_HEADER,
         mcp_envelope.NAME_HEADER,
@@ -74,16 +77,18 @@ class McpEndpoint:
         authentication: Authentication,
         *,
         dispatch_s: float = limits.DISPATCH_S,
+        progress_every_s: float = limits.PROGRESS_EVERY_S,
         extension: Extension = NO_EXTENSION,
     ) -> None:
         """Describes every tool once.
 
-        ``dispatch_s`` bounds the seconds of one dispatch (M-28); ``extension`` lengthens the list of methods
-        (M-24a).
+        ``dispatch_s`` bounds the seconds of one dispatch (M-28), ``progress_every_s`` is how often a client
+        that asked for it hears of one (M-21); ``extension`` lengthens the list of methods (M-24a).
         """
         self._settings = settings
         self._authentication = authentication
         self._dispatch_s = dispatch_s
+        self._progress_every_s = progress_every_s
         self._dispatcher = Dispatcher(
             services,
             compact_schemas=settings.compact_schemas,
@@ -92,24 +97,16 @@ class McpEndpoint:
         )
         self._extended = extension.methods
 
-    @asynccontextmanager
-    async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends; once only."""
-        async with self._dispatcher.running():
-            yield
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Sends the answer to one HTTP request, unless the client is gone."""
+        reply = Reply(receive, send)
         try:
-            answer = await self._answer(scope, receive)
+            answer = await self._answer(scope, receive, reply)
         except request_body.Gone:
             return
-        if answers.CLOSE in answer.headers:
-            await request_body.refuse_rest(answer, receive, send)
-        else:
-            await answers.send_whole(answer, send)
+        await reply.end(answer)
 
-    async def _answer(self, scope: Scope, receive: Receive) -> Answer:
+    async def _answer(self, scope: Scope, receive: Receive, reply: Reply) -> Answer:
         headers = mcp_envelope.collected(scope["headers"], HEARD)
         misfit = _misfit(scope["method"], headers)
         if misfit is not None:
@@ -117,14 +114,14 @@ class McpEndpoint:
         try:
             caller = await self._authentication.caller(scope["headers"], PATH)
             body = await request_body.read(receive)
-            return await self._answer_body(body, headers, caller, scope)
+            return await self._answer_body(body, headers, caller, reply)
         except request_body.Gone:
             raise
         except Exception as error:  # noqa: BLE001 - the outermost boundary of a request
             return routes.refusal(error, PATH)
 
     async def _answer_body(
-        self, body: bytes, headers: Headers, caller: access.Caller, scope: Scope
+        self, body: bytes, headers: Headers, caller: access.Caller, reply: Reply
     ) -> Answer:
         revision = mcp_envelope.revision(headers)
         request_id: RequestId = None
@@ -132,7 +129,7 @@ class McpEndpoint:
             decoded = mcp_screening.parsed(body)
             request_id = mcp_screening.valid_id(decoded)
             message = mcp_screening.message(body, decoded)
-            exchange = self._exchange(message, headers, revision, caller)
+            exchange = self._exchange(message, headers, revision, caller, reply)
         except MissingScope as missing:
             return answers.error(403, str(missing))
         except Refused as refused:
@@ -141,10 +138,10 @@ class McpEndpoint:
             return mcp_answers.error(breach, revision.form, request_id)
         if exchange is None:
             return mcp_answers.ACCEPTED
-        return await self._dispatched(message, revision, exchange, scope)
+        return await self._dispatched(message, revision, exchange)
 
     def _exchange(
-        self, message: Message, headers: Headers, revision: Revision, caller: access.Caller
+        self, message: Message, headers: Headers, revision: Revision, caller: access.Caller, reply: Reply
     ) -> Exchange | None:
         if revision.form is Form.STATELESS:
             mcp_envelope.check_stateless(message, headers, named=revision.named)
@@ -153,27 +150,40 @@ class McpEndpoint:
             return None
         is_extended = message.method in self._extended[revision.form]
         _check_method(message, revision.form, is_extended=is_extended)
+        token = mcp_progress.token(message.params, headers.get(mcp_progress.ACCEPT_HEADER, ()))
+        progress = None if token is None else Progress(reply, token, self._progress_every_s)
         admitted = None
         if message.method == "tools/call" and not is_extended:
-            admitted = mcp_calls.admit(message.params, caller, host.profile, revision.form)
+            call = mcp_calls.understood(
+                message.params,
+                revision.form,
+                caller=caller,
+                profile=host.profile,
+                waits=mcp_profile.waits(host, self._settings),
+                progress=ports.unheard if progress is None else progress.report,
+            )
+            admitted = registry.admit(call)
         return Exchange(
             caller=caller,
             profile=host.profile,
             client=mcp_envelope.client_name(message.params),
+            progress=progress,
             admitted=admitted,
         )
 
-    async def _dispatched(
-        self, message: Message, revision: Revision, exchange: Exchange, scope: Scope
-    ) -> Answer:
+    async def _dispatched(self, message: Message, revision: Revision, exchange: Exchange) -> Answer:
+        work = self._dispatcher.serve(message, revision, exchange)
         try:
             async with asyncio.timeout(self._dispatch_s):
-                return await self._dispatcher.serve(message, revision, exchange, scope)
+                if exchange.progress is None:
+                    return await work
+                return await exchange.progress.through(work, ends_with_client=not exchange.may_change)
         except (TimeoutError, ServerFault) as fault:
-            log.warning("action=dispatch_failed method=%s error=%s", message.method, type(fault).__name__)
-        if exchange.admitted is not None and not exchange.admitted.tool.annotations.read_only:
+            cause = type(fault.__cause__ or fault).__name__
+            log.warning("action=dispatch_failed method=%s error=%s", message.method, cause)
+        if exchange.may_change:
             return self._dispatcher.unknown_outcome(message, revision.form, exchange)
-        breach = Breach(Code.SERVER_FAULT, "The Server did not finish in time; try again")
+        breach = Breach(Code.SERVER_FAULT, "The Server did not finish; try again")
         return mcp_answers.error(breach, revision.form, message.request_id)
 
 
@@ -194,14 +204,14 @@ def _fits(size: str) -> bool:
 
 def _check_method(message: Message, form: Form, *, is_extended: bool) -> None:
     if message.method not in METHODS[form] and not is_extended:
-        raise Breach(Code.UNKNOWN_METHOD, "Method not found")
+        raise Breach(Code.UNKNOWN_METHOD, mcp_answers.UNKNOWN_METHOD)
     if form is Form.INITIALIZE:
         # A tool's arguments are structure of the tool, which is checked after its scopes (C-22).
         params = {key: value for key, value in message.params.items() if key != "arguments"}
         try:
             methods.validate_client_request(message.method, _SCREENED_AS, params)
         except ValidationError:
-            raise Breach(Code.INVALID_PARAMS, "params are not as the MCP specification has them") from None
+            raise Breach(Code.INVALID_PARAMS, mcp_answers.OTHER_PARAMS) from None
     if is_extended:
         return
     if message.params.get("cursor") is not None:

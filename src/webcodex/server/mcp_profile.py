@@ -10,7 +10,8 @@ from typing import Final
 from webcodex.server.mcp_answers import Breach, Code
 from webcodex.server.mcp_envelope import Headers
 from webcodex.server.settings import Settings
-from webcodex.tools.contract import Profile
+from webcodex.tools import contract
+from webcodex.tools.contract import Profile, Waits
 
 PROFILE_HEADER: Final = b"x-webcodex-mcp-profile"
 BUDGET_HEADER: Final = b"x-webcodex-mcp-budget-secs"
@@ -19,24 +20,8 @@ PROFILE_TEXT: Final = "X-WebCodex-MCP-Profile must be direct or host_code_mode"
 BUDGET_TEXT: Final = "X-WebCodex-MCP-Budget-Secs must be a positive integer"
 HEADERS_TEXT: Final = "WebCodex MCP headers must not be repeated and must be ASCII"
 
-DEFAULT_BUDGET_S: Final = {Profile.DIRECT: 60, Profile.HOST_CODE_MODE: 55}  # M-38
-RESERVE_S: Final = 5  # M-38, what a host needs around a wait
-HANDOFF_S: Final = {Profile.DIRECT: 10, Profile.HOST_CODE_MODE: 5}  # M-38
-SYNC_WAIT_S: Final = {Profile.DIRECT: 60, Profile.HOST_CODE_MODE: 5}  # M-38
-OBSERVE_WAIT_S: Final = {Profile.DIRECT: 100, Profile.HOST_CODE_MODE: 5}  # M-38
-
 _POSITIVE: Final = re.compile(r"0*[1-9][0-9]*", re.ASCII)
 _COMPARABLE_DIGITS: Final = 9
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Waits:
-    """How many seconds a call of one request may wait (M-38)."""
-
-    safe_s: int
-    handoff_s: int
-    sync_s: int
-    observe_s: int
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,18 +44,18 @@ def host(headers: Headers, configured: Settings) -> Host:
         if len(values) > 1 or any(not value.isascii() for value in values):
             raise _refused(HEADERS_TEXT)
     profile = _profile(profiles[0]) if profiles else configured.mcp_host_profile
-    most = DEFAULT_BUDGET_S[profile] if configured.host_budget_s is None else configured.host_budget_s
+    most = configured.host_budget_s or contract.DEFAULT_BUDGET_S[profile]
     return Host(profile=profile, budget_s=min(most, _budget(budgets[0], most)) if budgets else most)
 
 
 def waits(caller: Host, configured: Settings) -> Waits:
     """Returns the waits of ``caller``, within what the operator configured (M-38, M-39)."""
-    safe = max(1, caller.budget_s - RESERVE_S)
+    own = contract.waits_of(caller.profile, caller.budget_s)
     return Waits(
-        safe_s=safe,
-        handoff_s=min(HANDOFF_S[caller.profile], safe),
-        sync_s=min(SYNC_WAIT_S[caller.profile], safe, configured.sync_wait_max_s or safe),
-        observe_s=min(OBSERVE_WAIT_S[caller.profile], safe, configured.continuation_wait_max_s or safe),
+        safe_s=own.safe_s,
+        handoff_s=own.handoff_s,
+        sync_s=min(own.sync_s, configured.sync_wait_max_s or own.sync_s),
+        observe_s=min(own.observe_s, configured.continuation_wait_max_s or own.observe_s),
     )
 
 

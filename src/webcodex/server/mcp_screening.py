@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 from webcodex.core import limits
 from webcodex.server import request_body
@@ -45,9 +45,7 @@ def parsed(body: bytes) -> dict[str, Any]:
 def valid_id(decoded: dict[str, Any]) -> RequestId:
     """Returns the message's ``id`` if an answer may carry it, else none."""
     found = decoded.get("id")
-    if isinstance(found, str):
-        return found if len(found) <= ID_CHARS and _is_unicode(found) else None
-    return found if _is_bounded_int(found) else None
+    return found if is_id(found) and (isinstance(found, int) or _is_unicode(found)) else None
 
 
 def message(body: bytes, decoded: dict[str, Any]) -> Message:
@@ -62,7 +60,7 @@ def message(body: bytes, decoded: dict[str, Any]) -> Message:
     method, found_id, params = decoded.get("method"), decoded.get("id"), decoded.get("params", {})
     if not isinstance(method, str) or len(method) > METHOD_CHARS:
         raise Breach(Code.INVALID_REQUEST, "method must be a string of at most 128 characters")
-    if "id" in decoded and not _is_id(found_id):
+    if "id" in decoded and not is_id(found_id):
         raise Breach(Code.INVALID_REQUEST, "id must be a string of at most 256 characters or a safe integer")
     if not isinstance(params, dict):
         raise Breach(Code.INVALID_PARAMS, "params must be an object")
@@ -71,11 +69,10 @@ def message(body: bytes, decoded: dict[str, Any]) -> Message:
     return Message(method=method, params=params, request_id=found_id)
 
 
-def _is_id(value: object) -> bool:
-    return len(value) <= ID_CHARS if isinstance(value, str) else _is_bounded_int(value)
-
-
-def _is_bounded_int(value: object) -> bool:
+def is_id(value: object) -> TypeGuard[str | int]:
+    """Says whether a message may be known by ``value``: a bounded string, or a safe integer (M-24a)."""
+    if isinstance(value, str):
+        return len(value) <= ID_CHARS
     return type(value) is int and abs(value) <= limits.JSON_INT
 
 
