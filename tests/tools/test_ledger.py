@@ -6,6 +6,9 @@ import pytest
 
 from tests.requirements import requirement
 from tests.tools.house import BOOTSTRAP, DEMO, House, user
+from webcodex.core import ledger
+from webcodex.storage import sessions as stored_sessions
+from webcodex.storage.database import Transaction
 from webcodex.tools.contract import MissingScope
 
 SUMMARY = "read_session_summary"
@@ -55,7 +58,8 @@ async def test_only_meaningful_calls_move_updated_at(house: House) -> None:
 @requirement("S-13", "S-15", "S-71", "S-03")
 async def test_the_oldest_events_leave_and_sequences_stay(house: House) -> None:
     session = await house.session()
-    for _ in range(1050):
+    await house.database.write(lambda tx: _fill(tx, session, 2080))
+    for _ in range(10):
         await house.output("list_sessions", project=DEMO, recorder=session)
     summary = await house.output(SUMMARY, session_id=session, limit=200)
     assert summary["events_total"] == 2102
@@ -65,6 +69,16 @@ async def test_the_oldest_events_leave_and_sequences_stay(house: House) -> None:
     assert summary["ledger_first_retained_sequence"] == 103
     assert [event["sequence"] for event in summary["events"]] == list(range(1903, 2103))
     assert (summary["events_returned"], summary["events_truncated"]) == (200, True)
+
+
+def _fill(tx: Transaction, session_id: str, count: int) -> None:
+    session = stored_sessions.find(tx, session_id)
+    assert session is not None
+    written = [
+        ledger.Event(event_id=f"evt_{number:016d}", kind=ledger.Kind.CALL_STARTED, at=1)
+        for number in range(count)
+    ]
+    stored_sessions.append(tx, session, written, now=1)
 
 
 @requirement("M-42", "M-43", "S-50", "S-52")
