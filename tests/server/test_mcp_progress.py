@@ -258,7 +258,7 @@ async def test_late_failure_is_the_last_event(url: str, runner: LateRunner) -> N
     async with _asked(url, "read_files", READ, BOTH) as answer:
         *_, last = await _heard(answer, runner)
     assert last["result"]["isError"] is True
-    assert last["result"]["structuredContent"]["output"]["error_kind"] == "runner_timeout"
+    assert last["result"]["structuredContent"]["output"]["error_kind"] == "timeout"
 
 
 @requirement("M-21")

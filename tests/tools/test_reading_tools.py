@@ -235,7 +235,7 @@ async def test_a_wrong_structure_is_a_protocol_error(
     ("error", "word", "recovery"),
     [
         (ports.RunnerUnavailable(), "runner_unavailable", "wait"),
-        (ports.RunnerTimeout(), "runner_timeout", "retry_same"),
+        (ports.RunnerTimeout(), "timeout", "retry_same"),
         (ports.RunnerRefused("invalid_path"), "invalid_path", "fix_input"),
         (ports.RunnerRefused("sensitive_path"), "sensitive_path", "fix_input"),
         (ports.RunnerRefused("not_found"), "not_found", "fix_input"),

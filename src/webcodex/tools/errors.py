@@ -36,8 +36,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "invalid_coding_instruction": ("The instruction must hold 1 to 4,000 characters", _FIX),
     "agent_capability_unavailable": ("That is not served here", _FIX),
     "runner_unavailable": ("The Project's Runner is not connected; start it, then try again", _WAIT),
-    "runner_timeout": ("The Runner did not answer in time; the same call is safe", _RETRY),
-    "runner_outcome_unknown": ("The Runner's answer was lost; read the state before going on", _RECONCILE),
+    "timeout": ("The Runner did not answer in time; the same call is safe", _RETRY),
     "invalid_path": ("That is no path of the Project, or it leaves it; name one beneath its root", _FIX),
     "sensitive_path": ("That path is withheld because it may hold secrets; go on without it", _FIX),
     "not_found": ("Nothing is at that path of the Project; list its files", _FIX),
@@ -48,10 +47,6 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     ),
     "project_root_replaced": ("The Project's directory was replaced; register it again on its Runner", _USER),
     "store_unavailable": ("The Server's database did not answer; nothing was written, try again", _RETRY),
-    "store_outcome_unknown": (
-        "The database did not confirm the write; read the state before going on",
-        _RECONCILE,
-    ),
     "internal_error": ("The Server failed inside; read the state before trying again", _RECONCILE),
     "invalid_external_observation": (
         "The report has a value outside its bounds; see the tool's schema",

@@ -218,7 +218,7 @@ async def _perform(services: Services, tool: Tool, call: Call, read: arguments.R
     except StoreUnavailable:
         raise tool.store_failure() from None
     except OutcomeUnknown:
-        raise ToolError("store_outcome_unknown", state_changed=None) from None
+        raise _outcome_unknown() from None
     return output if call.recorder is None else {**output, "session_recorded": False}
 
 
@@ -283,9 +283,9 @@ async def _handle(services: Services, tool: Tool, call: Call, target: Target, pa
     except RunnerUnavailable:
         raise ToolError("runner_unavailable") from None
     except RunnerTimeout:
-        raise ToolError("runner_timeout") from None
+        raise ToolError("timeout") from None
     except RunnerOutcomeUnknown:
-        raise ToolError("runner_outcome_unknown", state_changed=None) from None
+        raise _outcome_unknown() from None
     except RunnerRefused as refused:
         kind = refused.code if refused.code in errors.WORDS else "runner_unavailable"
         raise ToolError(kind) from None
@@ -294,7 +294,16 @@ async def _handle(services: Services, tool: Tool, call: Call, target: Target, pa
 def _internal_error(tool: Tool) -> ToolError:
     if tool.annotations.read_only:
         return ToolError("internal_error", execution_state="completed")
-    return ToolError("internal_error", state_changed=None, execution_state="outcome_unknown")
+    return _outcome_unknown()
+
+
+def _outcome_unknown() -> ToolError:
+    return ToolError(
+        "internal_error",
+        state_changed=None,
+        failure_kind="outcome_unknown",
+        execution_state="outcome_unknown",
+    )
 
 
 def _place_of(error: BaseException) -> str:
