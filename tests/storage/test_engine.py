@@ -20,6 +20,11 @@ from webcodex.core.observations import Report
 from webcodex.storage import database, migrate, observations, schema, sessions
 from webcodex.storage.engine import SqliteDatabase
 
+NO_MORE_ENDS = """
+    CREATE TRIGGER no_more_ends BEFORE INSERT ON wc_session_events
+    WHEN NEW.event LIKE '%tool_call_finished%' BEGIN SELECT RAISE(ABORT, 'no more ends'); END
+"""
+
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
@@ -199,6 +204,27 @@ async def test_an_unreadable_ledger_makes_the_acceptance_unknown(house: House) -
     assert "continuation_unavailable" in answer["handoff_brief"]["basis"]["reason_codes"]
     refused = await house.refusal("read_session_handoff", session_id=session)
     assert (refused["error_kind"], refused["recovery_kind"]) == ("store_unavailable", "retry_same")
+
+
+@requirement("M-15", "S-52", "S-64")
+async def test_a_change_whose_end_was_not_recorded_is_told_as_unknown(house: House) -> None:
+    session = await house.session()
+    await house.database.write(lambda tx: tx.change(text(NO_MORE_ENDS)))
+    refused = await house.refusal("post_session_message", session_id=session, kind="note", message="kept")
+    assert refused == {
+        "error_kind": "internal_error",
+        "state_changed": None,
+        "recovery_kind": "reconcile",
+        "failure_kind": "outcome_unknown",
+        "execution_state": "outcome_unknown",
+    }
+    refused = await house.refusal("list_session_messages", session_id=session)
+    assert (refused["error_kind"], refused["state_changed"]) == ("store_unavailable", False)
+    refused = await house.refusal("resolve_session_message", session_id=session, message_id="wc_msg_gone")
+    assert refused["error_kind"] == "unknown_message_id"
+    await house.database.write(lambda tx: tx.change(text("DROP TRIGGER no_more_ends")))
+    listed = await house.output("list_session_messages", session_id=session)
+    assert [message["message"] for message in listed["messages"]] == ["kept"]
 
 
 @requirement("O-18")

@@ -239,12 +239,25 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
         facts = {"execution_state": "cancelled" if tool.annotations.read_only else "outcome_unknown"}
         raise
     finally:
-        closed = recording.Closed(outcome=outcome, facts=facts)
-        close = services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
-        written = await asyncio.shield(close)
+        written = await _closed(services, tool, opened, recording.Closed(outcome=outcome, facts=facts))
+    if len(written) < len(opened.sessions):
+        # What the handler did is done; without its end in the ledger the caller must look before going on.
+        raise StoreUnavailable if tool.annotations.read_only else OutcomeUnknown
     if opened.recorder_id is None:
         return done.output
     return {**done.output, "session_recorded": True, "session_event_id": written.get(opened.recorder_id)}
+
+
+async def _closed(
+    services: Services, tool: Tool, opened: recording.Opened, closed: recording.Closed
+) -> dict[str, str]:
+    """Returns the finished events that are stored, also when the caller is gone; none hides an error."""
+    close = services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
+    try:
+        return await asyncio.shield(close)
+    except StoreError as error:
+        log.warning("action=call_not_closed tool=%s error=%s", tool.name, type(error).__name__)
+        return {}
 
 
 async def _opened(services: Services, tool: Tool, call: Call, read: arguments.Read) -> recording.Opened:
