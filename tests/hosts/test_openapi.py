@@ -46,6 +46,10 @@ CAN_SUCCEED: Final = (
     "call_runtime_tool",
 )
 
+# A null optional argument counts as absent (M-13), and no schema offers one; only a tool that needs no
+# argument shows this by succeeding.
+LENIENT: Final = {("ST201", "POST /api/actions/read_tool_manifest")}
+
 Report = Mapping[str, Any]
 
 
@@ -146,7 +150,7 @@ def test_no_call_whatever_is_a_fault_of_the_server_or_is_answered_otherwise_than
     document, url = described(desk), desk.server.url
     read = report(tmp_path, document, url, coding_pat, mode="all", checks=OF_ANY_CALL)
     assert read["operations"]["tested"] == len(document["paths"])
-    assert found(read) == set()
+    assert found(read) == LENIENT
 
 
 @requirement("M-14", "M-60", "M-61", "R-51")
