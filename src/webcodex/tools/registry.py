@@ -277,9 +277,10 @@ async def _close_unbegun(services: Services, tool: Tool, opening: asyncio.Future
     closed = recording.Closed(outcome=ledger.Outcome.FAILED, facts={"execution_state": "not_started"})
     try:
         opened = await opening
-        await services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
     except (ToolError, StoreError) as error:
-        log.info("action=call_not_closed tool=%s error=%s", tool.name, type(error).__name__)
+        log.info("action=call_not_opened tool=%s error=%s", tool.name, type(error).__name__)
+    else:
+        await _closed(services, tool, opened, closed)
 
 
 async def _handle(services: Services, tool: Tool, call: Call, target: Target, params: Any) -> Done:
