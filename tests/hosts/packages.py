@@ -1,7 +1,7 @@
 """Keeps other people's clients in a cache folder, in exactly the versions that are pinned here.
 
 ``python -m tests.hosts.packages`` installs what is missing; a complete cache needs no network. Everything
-lies in ``.cache/hosts`` of the checkout, or in the folder that ``WEBCODEX_HOSTS_CACHE`` names.
+lies in ``webcodex-hosts`` of the user's cache folder, or in the folder that ``WEBCODEX_HOSTS_CACHE`` names.
 """
 
 import json
@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-ROOT: Final = Path(__file__).resolve().parents[2]
 PLACE: Final = Path(__file__).resolve().parent
 CACHE_VARIABLE: Final = "WEBCODEX_HOSTS_CACHE"
 STAMP: Final = "installed.json"
@@ -42,7 +41,11 @@ class NotInstalled(Exception):
 
 def cache() -> Path:
     """Returns the folder that holds the clients."""
-    return Path(os.environ.get(CACHE_VARIABLE) or ROOT / ".cache" / "hosts").resolve()
+    chosen = os.environ.get(CACHE_VARIABLE)
+    if chosen:
+        return Path(chosen).resolve()
+    user = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return (Path(user) / "webcodex-hosts").resolve()
 
 
 def command(package: str) -> list[str]:
