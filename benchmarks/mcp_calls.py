@@ -55,10 +55,10 @@ def measure(rounds: int = ROUNDS) -> Turns:
             kind: baselines.enter_context(_baseline(kind, output, server.pid)) for kind in mcp_baselines.KINDS
         }
         ports["ours"] = server.port
-        request = _request(server.authorization)
+        sent = request(server.authorization)
         for turn in range(-1, rounds):
             for kind, loads in turns.items():
-                load = asyncio.run(http_load.run(ports[kind], [[request] * (CALLS // CLIENTS)] * CLIENTS))
+                load = asyncio.run(http_load.run(ports[kind], [[sent] * (CALLS // CLIENTS)] * CLIENTS))
                 if turn >= 0:
                     loads.append(load)
     return turns
@@ -79,15 +79,22 @@ def _baseline(kind: str, output: dict[str, Any], beside: int) -> Iterator[int]:
         process.wait(real_server.STOP_S)
 
 
-def _request(authorization: str) -> bytes:
-    """Returns what the SDK's own client sends for this call, with a credential."""
-    meta = {
-        "io.modelcontextprotocol/protocolVersion": REVISION,
-        "io.modelcontextprotocol/clientInfo": {"name": "mcp", "version": "0.1.0"},
-        "io.modelcontextprotocol/clientCapabilities": {},
-    }
-    params = {"name": mcp_baselines.TOOL, "arguments": {}, "_meta": meta}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+def request(authorization: str, *, method: str = "tools/call", revision: str = REVISION) -> bytes:
+    """Returns what the SDK's own client sends for this method in this revision, with a credential."""
+    params: dict[str, Any] = {}
+    if method == "tools/call":
+        params = {"name": mcp_baselines.TOOL, "arguments": {}}
+    headers = [f"MCP-Protocol-Version: {revision}"]
+    if revision == REVISION:
+        params["_meta"] = {
+            "io.modelcontextprotocol/protocolVersion": REVISION,
+            "io.modelcontextprotocol/clientInfo": {"name": "mcp", "version": "0.1.0"},
+            "io.modelcontextprotocol/clientCapabilities": {},
+        }
+        headers.append(f"MCP-Method: {method}")
+        if method == "tools/call":
+            headers.append(f"MCP-Name: {mcp_baselines.TOOL}")
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": method, "params": params}).encode()
     return http_load.post(
         "/mcp",
         body,
@@ -95,9 +102,7 @@ def _request(authorization: str) -> bytes:
         "Connection: keep-alive",
         "User-Agent: python-httpx2/2.16.2",
         "Accept: application/json, text/event-stream",
-        f"MCP-Protocol-Version: {REVISION}",
-        "MCP-Method: tools/call",
-        f"MCP-Name: {mcp_baselines.TOOL}",
+        *headers,
         authorization,
     )
 

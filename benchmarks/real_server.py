@@ -48,6 +48,11 @@ class RunningServer:
             output: dict[str, Any] = json.load(answer)["output"]
             return output
 
+    def processor_s(self) -> float:
+        """Returns the processor time the Server has used, seconds."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def resident_kib(self) -> int:
         """Returns the Server's resident memory, KiB."""
         status = Path(f"/proc/{self.pid}/status").read_text(encoding="ascii")
