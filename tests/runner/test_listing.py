@@ -297,6 +297,17 @@ def names_as(folder: Path, own: own_files.OwnFiles) -> list[str]:
 
 
 @requirement("R-11")
+def test_what_is_missing_behind_a_link_is_not_found_and_a_link_to_nothing_is_refused(place: Place) -> None:
+    folder = place.add_project("linked")
+    (folder / "here").symlink_to(".")
+    (folder / "twice").symlink_to("here")
+    (folder / "nowhere").symlink_to("gone")
+    assert refusal(place, folder, path="twice/gone") == "not_found"
+    assert refusal(place, folder, path="nowhere") == "invalid_path"
+    assert refusal(place, folder, path="here/nowhere/x") == "invalid_path"
+
+
+@requirement("R-11")
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     tree=fuzz.trees(2),

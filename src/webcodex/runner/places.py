@@ -80,17 +80,17 @@ class _Way:
     def resolve(self, components: Sequence[str]) -> tuple[list[str], bool]:
         """Returns the true names that lead to the place, and whether it is a regular file."""
         names: list[str] = []
-        pending = deque(components)
+        pending = deque((name, False) for name in components)
         while pending:
-            name = pending.popleft()
+            name, is_linked = pending.popleft()
             if name == "..":
                 if not names:
                     raise path_form.PathRefused("invalid_path")
                 names.pop()
                 continue
-            mode = self._look(names, name)
+            mode = self._look(names, name, is_linked=is_linked)
             if stat.S_ISLNK(mode):
-                pending.extendleft(reversed(self._target(names, name)))
+                pending.extendleft((part, True) for part in reversed(self._target(names, name)))
                 continue
             if stat.S_ISREG(mode) and not pending:
                 return [*names, self._stored_name(names, name)], True
@@ -121,14 +121,14 @@ class _Way:
         if self._own.holds_directory(private_files.Identity.of(status)):
             raise path_form.PathRefused("sensitive_path")
 
-    def _look(self, names: Sequence[str], name: str) -> int:
-        """Returns the mode of what a directory holds under `name`."""
+    def _look(self, names: Sequence[str], name: str, *, is_linked: bool) -> int:
+        """Returns the mode of what a directory holds under `name`; a link that leads nowhere is refused."""
         _refuse_sensitive(names, name)
         holder = self.open_directory(names)
         try:
             status = os.stat(name, dir_fd=holder, follow_symlinks=False)
         except FileNotFoundError:
-            raise path_form.PathRefused("invalid_path" if self.hops else "not_found") from None
+            raise path_form.PathRefused("invalid_path" if is_linked else "not_found") from None
         finally:
             os.close(holder)
         if stat.S_ISREG(status.st_mode) and self._own.holds_file(status):
