@@ -24,25 +24,36 @@ ADAPTERS: Final = Path(__file__).parents[2] / "integrations/codex"
 WAIT_S: Final = 30
 CONVERSATION: Final = "conversation-of-fifty"
 DYING_SERVER: Final = """#!{python}
-import os, signal, sys
+import os, signal, sqlite3, sys
 from pathlib import Path
 from webcodex.server import main
 from webcodex.storage import writer
 from sqlalchemy.engine import RootTransaction
 
 armed = Path({armed!r})
+count = "SELECT count(*) FROM wc_external_observations"
+stored = os.path.join(os.environ["WEBCODEX_DATA"], "webcodex.sqlite3")
 
-def die():
-    if armed.exists():
+def die_if(reports):
+    if reports:
         armed.unlink()
         os.kill(os.getpid(), signal.SIGKILL)
 
+def before(transaction):
+    if armed.exists():
+        die_if(transaction.connection.exec_driver_sql(count).scalar())
+    commit(transaction)
+
+def after(group):
+    if armed.exists():
+        die_if(sqlite3.connect(stored).execute(count).fetchone()[0])
+    settle(group)
+
+commit, settle = RootTransaction.commit, writer._settle
 if {step!r} == "before":
-    commit = RootTransaction.commit
-    RootTransaction.commit = lambda transaction: (die(), commit(transaction))
+    RootTransaction.commit = before
 else:
-    settle = writer._settle
-    writer._settle = lambda group: (die(), settle(group))
+    writer._settle = after
 sys.exit(main.main())
 """
 
