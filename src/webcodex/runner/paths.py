@@ -8,20 +8,18 @@ import enum
 import errno
 import os
 import stat
-import unicodedata
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from webcodex.runner import own_files, path_form, private_files, projects
+from webcodex.runner import own_files, path_form, private_files, projects, spelling
 
 MAX_HOPS: Final = 16
 _MAX_STEPS: Final = 8192
 
 _HELD: Final[int] = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 
 _SWAPPED: Final = frozenset({errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.EMLINK})
@@ -154,7 +152,7 @@ class _Walk:
         if stat.S_ISLNK(status.st_mode):
             self._follow(name)
             return None
-        true_name = _stored_name(self._here, name, status)
+        true_name = spelling.stored_name(self._here, name, status)
         self._refuse_sensitive(true_name)
         try:
             if stat.S_ISDIR(status.st_mode):
@@ -227,30 +225,3 @@ class _Walk:
     def _refuse_sensitive(self, name: str) -> None:
         if path_form.is_sensitive((*self.names[-1:], name)):
             raise path_form.PathRefused("sensitive_path")
-
-
-def _stored_name(directory: int, name: str, status: os.stat_result) -> str:
-    """Returns how the file system itself spells `name`, where it takes other spellings for the same."""
-    if not _has_other_spelling(directory, name, status):
-        return name
-    listed = os.open(".", _LISTED, dir_fd=directory)
-    try:
-        with os.scandir(listed) as entries:
-            same_file = [entry.name for entry in entries if entry.inode() == status.st_ino]
-    finally:
-        os.close(listed)
-    return name if name in same_file or not same_file else same_file[0]
-
-
-def _has_other_spelling(directory: int, name: str, status: os.stat_result) -> bool:
-    if "~" in name or any(unicodedata.category(character) == "Cf" for character in name):
-        return True
-    spellings = {name.swapcase(), *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))}
-    for spelling in spellings - {name}:
-        try:
-            other = os.stat(spelling, dir_fd=directory, follow_symlinks=False)
-        except (OSError, UnicodeEncodeError):
-            continue
-        if private_files.Identity.of(other) == private_files.Identity.of(status):
-            return True
-    return False

@@ -8,19 +8,17 @@ outside the root is ever resolved. What is not regular file or directory is no p
 import errno
 import os
 import stat
-import unicodedata
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
-from webcodex.runner import own_files, path_form, private_files
+from webcodex.runner import own_files, path_form, private_files, spelling
 
 MAX_HOPS: Final = 16
 _MAX_STEPS: Final = 4096
 
-LISTED: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _HELD: Final[int] = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 _REASONS: Final = {
@@ -57,7 +55,7 @@ def hold(root: int, path: str, own: own_files.OwnFiles) -> Iterator[Place]:
     try:
         way = _Way(root, own)
         names, is_file = way.resolve(asked)
-        directory = way.open_directory(names[:-1] if is_file else names, LISTED)
+        directory = way.open_directory(names[:-1] if is_file else names, spelling.LISTED)
     except OSError as error:
         raise path_form.PathRefused(_REASONS.get(error.errno or 0, "io_error")) from error
     try:
@@ -152,7 +150,8 @@ class _Way:
         """Returns how the file system itself spells `name`, where it takes other spellings for the same."""
         holder = self.open_directory(names)
         try:
-            true_name = _spelt(holder, name)
+            status = os.stat(name, dir_fd=holder, follow_symlinks=False)
+            true_name = spelling.stored_name(holder, name, status)
         finally:
             os.close(holder)
         _refuse_sensitive(names, true_name)
@@ -162,27 +161,6 @@ class _Way:
         self._steps += 1
         if self._steps > _MAX_STEPS:
             raise path_form.PathRefused("invalid_path")
-
-
-def _spelt(holder: int, name: str) -> str:
-    status = os.stat(name, dir_fd=holder, follow_symlinks=False)
-    others = {name.swapcase(), *(unicodedata.normalize(form, name) for form in ("NFC", "NFD"))} - {name}
-    if not any(_is_same(holder, other, status) for other in others):
-        return name
-    listed = os.open(".", LISTED, dir_fd=holder)
-    try:
-        with os.scandir(listed) as entries:
-            same = [entry.name for entry in entries if entry.inode() == status.st_ino]
-    finally:
-        os.close(listed)
-    return name if name in same or not same else same[0]
-
-
-def _is_same(holder: int, name: str, status: os.stat_result) -> bool:
-    try:
-        return os.path.samestat(os.stat(name, dir_fd=holder, follow_symlinks=False), status)
-    except OSError:
-        return False
 
 
 def _refuse_sensitive(names: Sequence[str], name: str) -> None:

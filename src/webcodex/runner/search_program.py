@@ -26,6 +26,7 @@ from webcodex.runner import (
     places,
     private_files,
     search_files,
+    spelling,
     tree_walk,
 )
 
@@ -66,7 +67,7 @@ def _answer(request: Mapping[str, Any]) -> dict[str, Any]:
         context=request["context"],
         limit=request["limit"],
     )
-    root = os.open(".", places.LISTED)
+    root = os.open(".", spelling.LISTED)
     if private_files.Identity.of(os.fstat(root)) != _identity(request["root"]):
         raise Refused("project_root_replaced")
     with places.hold(root, request["path"], own) as place:

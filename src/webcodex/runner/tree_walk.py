@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
-from webcodex.runner import deadline, globs, own_files, path_form, places, private_files
+from webcodex.runner import deadline, globs, own_files, path_form, places, private_files, spelling
 
 MAX_DEPTH: Final = 128
 _LOOK_UP_EVERY: Final = 1024
@@ -167,7 +167,7 @@ class Walk:
     def _enter(self, folder: _Folder, key: str, below: globs.Level) -> bool:
         """Says whether the directory is open now and next to be walked."""
         try:
-            directory = os.open(key[:-1], places.LISTED, dir_fd=folder.directory)
+            directory = os.open(key[:-1], spelling.LISTED, dir_fd=folder.directory)
         except OSError:
             self.tally.not_entered += 1
             return False
