@@ -17,8 +17,19 @@ from tests.requirements import requirement
 from tests.tools.house import House, report
 from webcodex.core import limits
 from webcodex.core.observations import Report
-from webcodex.storage import database, migrate, observations, schema, sessions
+from webcodex.storage import (
+    database,
+    migrate,
+    observations,
+    schema,
+    schema_evidence,
+    schema_goals,
+    schema_jobs,
+    sessions,
+)
 from webcodex.storage.engine import SqliteDatabase
+
+SCHEMAS = (schema, schema_evidence, schema_jobs, schema_goals)  # each adds its tables to one METADATA
 
 NO_MORE_ENDS = """
     CREATE TRIGGER no_more_ends BEFORE INSERT ON wc_session_events

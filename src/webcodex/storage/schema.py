@@ -16,7 +16,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-REVISION: Final = "0001"
+REVISION: Final = "0004"
 METADATA: Final = MetaData()
 
 users: Final = Table(

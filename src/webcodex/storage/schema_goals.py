@@ -1,0 +1,1 @@
+"""Declares the tables of Goals."""
