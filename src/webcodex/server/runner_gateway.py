@@ -180,4 +180,5 @@ def _body(result: calls.Result, *, is_read: bool) -> JsonObject:
             raise ports.RunnerOutcomeUnknown
         if result.command_execution_state is calls.ExecutionState.TIMED_OUT:
             raise ports.RunnerTimeout
-    raise ports.RunnerRefused(result.error.code, result.error.failure_kind, result.error.recovery_kind)
+    error = result.error
+    raise ports.RunnerRefused(error.code, error.failure_kind, error.recovery_kind, error.details)

@@ -48,8 +48,12 @@ class BadArguments(Refused):
 class ToolError(Exception):
     """A tool-level failure; ``error_kind`` fixes its sentence and its recovery word."""
 
+    facts: Mapping[str, Any]
+    """What the finished event says of the failed call beside its word (S-10, S-12)."""
+
     def __init__(self, error_kind: str, *, state_changed: bool | None = False, **extra: object) -> None:
         self.error_kind = error_kind
+        self.facts = {}
         self.sentence, self.recovery_kind = errors.WORDS[error_kind]
         self.state_changed = state_changed
         self.extra: dict[str, Any] = extra
@@ -184,6 +188,7 @@ class Work:
     profile: Profile
     waits: Waits
     progress: Progress
+    call_id: str = ""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -196,6 +201,44 @@ class Done:
 
 Authorize = Callable[[Transaction, access.Caller, Any], Target]
 Handler = Callable[[Work, Any], Awaitable[Done]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Begun:
+    """A call whose started events were just written; ``sequences`` gives their places by Session."""
+
+    services: Services
+    caller: access.Caller
+    call_id: str
+    at: int
+    target: Target
+    params: Any
+    sequences: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ended:
+    """A call whose finished events are about to be written; ``events`` gives their ids by Session.
+
+    ``facts`` is what they will say beside the call's own keys.
+    """
+
+    begun: Begun
+    at: int
+    events: Mapping[str, str]
+    succeeded: bool
+    facts: JsonObject
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What a tool leaves beside its events, in their transactions, with or without a Session (S-40, S-42).
+
+    ``ended`` returns what the finished events of the Sessions say in addition.
+    """
+
+    begun: Callable[[Transaction, Begun], None]
+    ended: Callable[[Transaction, Ended], JsonObject]
 
 
 def no_target(_tx: Transaction, _caller: access.Caller, _params: object) -> Target:
@@ -229,6 +272,7 @@ class Tool:
     value_words: Mapping[str, str] = field(default_factory=dict)
     describe_input: Callable[[Any], JsonObject] = field(default=lambda _params: {})
     authorize: Authorize = no_target
+    evidence: Evidence | None = None
     store_failure: Callable[[], ToolError] = field(default=lambda: ToolError("store_unavailable"))
     handler: Handler
 

@@ -28,9 +28,16 @@ class RunnerOutcomeUnknown(RunnerError):
 class RunnerRefused(RunnerError):
     """The Runner answered with an error of its own."""
 
-    def __init__(self, code: str, failure_kind: str | None = None, recovery_kind: str | None = None) -> None:
+    def __init__(
+        self,
+        code: str,
+        failure_kind: str | None = None,
+        recovery_kind: str | None = None,
+        details: Mapping[str, Any] | None = None,
+    ) -> None:
         super().__init__(code)
         self.code = code
+        self.details = dict(details or {})
         self.failure_kind = failure_kind
         self.recovery_kind = recovery_kind
 

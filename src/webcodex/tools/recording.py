@@ -3,7 +3,7 @@
 Never writes for adapter traffic (S-51), and nothing for a call refused before check 12 (S-52).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from webcodex.core import ids, ledger, sessions
@@ -11,7 +11,7 @@ from webcodex.core.json_value import JsonObject
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
 from webcodex.tools import arguments, authority
-from webcodex.tools.contract import Call, Effect, Recording, Target, Tool, ToolError
+from webcodex.tools.contract import Begun, Call, Effect, Ended, Recording, Target, Tool, ToolError
 from webcodex.tools.ports import Services
 
 
@@ -34,6 +34,7 @@ class Opened:
     sessions: tuple[str, ...]
     recorder_id: str | None
     refusal: ToolError | None
+    begun: Begun | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -45,9 +46,11 @@ class Closed:
 
 
 def is_recorded(tool: Tool, call: Call) -> bool:
-    """Says whether the call may append events to a Session."""
+    """Says whether the call may append events to a Session, or leaves evidence without one."""
     if tool.recording is Recording.NONE:
         return False
+    if tool.evidence is not None:
+        return True
     names_a_session = "session_id" in tool.params.model_fields and not tool.writes_own_events
     return call.recorder is not None or (names_a_session and call.arguments.get("session_id") is not None)
 
@@ -81,11 +84,25 @@ def open_call(tx: Transaction, services: Services, tool: Tool, call: Call, read:
     if read.params is not None:
         facts |= tool.describe_input(read.params)
     named = list(_named(tool, checked))
+    sequences: dict[str, int] = {}
     for session in named:
         event = _event(services, ledger.Kind.CALL_STARTED, now, facts)
         moved = stored_sessions.append(tx, session, [event], now=now)
+        sequences[moved.session_id] = moved.last_sequence
         if target.session is not None and moved.session_id == target.session.session_id:
             target = Target(session=moved, project=target.project)
+    begun = None
+    if tool.evidence is not None and checked.refusal is None:
+        begun = Begun(
+            services=services,
+            caller=call.caller,
+            call_id=call_id,
+            at=now,
+            target=target,
+            params=read.params,
+            sequences=sequences,
+        )
+        tool.evidence.begun(tx, begun)
     return Opened(
         target=target,
         call_id=call_id,
@@ -93,6 +110,7 @@ def open_call(tx: Transaction, services: Services, tool: Tool, call: Call, read:
         sessions=tuple(session.session_id for session in named),
         recorder_id=None if checked.recorder is None else checked.recorder.session_id,
         refusal=checked.refusal,
+        begun=begun,
     )
 
 
@@ -110,15 +128,26 @@ def close_call(
         **_flags(tool),
         **closed.facts,
     }
-    written = {}
-    for session_id in opened.sessions:
-        session = stored_sessions.lock(tx, session_id)
-        if session is None:
-            continue
-        event = _event(services, ledger.Kind.CALL_FINISHED, now, facts)
+    locked = [stored_sessions.lock(tx, session_id) for session_id in sorted(opened.sessions)]
+    named = [session for session in locked if session is not None]
+    written = {session.session_id: ids.mint("evt_", services.entropy(ids.ENTROPY_BYTES)) for session in named}
+    facts |= _evidence(tx, tool, opened, closed, at=now, events=written)
+    for session in named:
+        event_id = written[session.session_id]
+        event = ledger.Event(event_id=event_id, kind=ledger.Kind.CALL_FINISHED, at=now, facts=facts)
         stored_sessions.append(tx, session, [event], now=now, calls=1)
-        written[session_id] = event.event_id
     return written
+
+
+def _evidence(
+    tx: Transaction, tool: Tool, opened: Opened, closed: Closed, *, at: int, events: Mapping[str, str]
+) -> JsonObject:
+    """Returns what the tool's own evidence adds to the finished events."""
+    if tool.evidence is None or opened.begun is None:
+        return {}
+    succeeded = closed.outcome is ledger.Outcome.SUCCEEDED
+    ended = Ended(begun=opened.begun, at=at, events=events, succeeded=succeeded, facts=closed.facts)
+    return tool.evidence.ended(tx, ended)
 
 
 def _refusal(business: sessions.Session, tool: Tool) -> ToolError | None:

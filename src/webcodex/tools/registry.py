@@ -226,21 +226,21 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
     opened = await _opened(services, tool, call, read)
     facts: JsonObject = {"error_kind": "internal_error"}
     outcome = ledger.Outcome.FAILED
-    written: dict[str, str] = {}
+    written: dict[str, str] | None = None
     try:
         if opened.refusal is not None:
             raise opened.refusal
-        done = await _handle(services, tool, call, opened.target, read.params)
+        done = await _handle(services, tool, call, opened.target, read.params, call_id=opened.call_id)
         facts, outcome = done.facts, ledger.Outcome.SUCCEEDED
     except ToolError as error:
-        facts = {"error_kind": error.error_kind}
+        facts = {"error_kind": error.error_kind, **error.facts}
         raise
     except asyncio.CancelledError:
         facts = {"execution_state": "cancelled" if tool.annotations.read_only else "outcome_unknown"}
         raise
     finally:
         written = await _closed(services, tool, opened, recording.Closed(outcome=outcome, facts=facts))
-    if len(written) < len(opened.sessions):
+    if written is None:
         # What the handler did is done; without its end in the ledger the caller must look before going on.
         raise StoreUnavailable if tool.annotations.read_only else OutcomeUnknown
     if opened.recorder_id is None:
@@ -250,14 +250,14 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
 
 async def _closed(
     services: Services, tool: Tool, opened: recording.Opened, closed: recording.Closed
-) -> dict[str, str]:
-    """Returns the finished events that are stored, also when the caller is gone; none hides an error."""
+) -> dict[str, str] | None:
+    """Returns the stored finished events, also when the caller is gone, or none where the store failed."""
     close = services.database.write(lambda tx: recording.close_call(tx, services, tool, opened, closed))
     try:
         return await asyncio.shield(close)
     except StoreError as error:
         log.warning("action=call_not_closed tool=%s error=%s", tool.name, type(error).__name__)
-        return {}
+        return None
 
 
 async def _opened(services: Services, tool: Tool, call: Call, read: arguments.Read) -> recording.Opened:
@@ -283,7 +283,9 @@ async def _close_unbegun(services: Services, tool: Tool, opening: asyncio.Future
         await _closed(services, tool, opened, closed)
 
 
-async def _handle(services: Services, tool: Tool, call: Call, target: Target, params: Any) -> Done:
+async def _handle(
+    services: Services, tool: Tool, call: Call, target: Target, params: Any, *, call_id: str = ""
+) -> Done:
     work = Work(
         services=services,
         caller=call.caller,
@@ -291,6 +293,7 @@ async def _handle(services: Services, tool: Tool, call: Call, target: Target, pa
         profile=call.profile,
         waits=call.waits,
         progress=call.progress,
+        call_id=call_id,
     )
     try:
         return await tool.handler(work, params)
