@@ -90,7 +90,7 @@ def test_every_command_of_the_list_exists() -> None:
     script = tree.ROOT / ".venv" / "bin" / "webcodex"
     listed = subprocess.run([script, "--help"], capture_output=True, encoding="utf-8", timeout=60, check=True)
     names = [line.split()[0] for line in listed.stdout.partition("Commands:\n")[2].splitlines()]
-    assert names == ["up", "doctor", "project", "tools", "adapters", "user", "token"]
+    assert names == ["up", "doctor", "project", "session", "handoff", "tools", "adapters", "user", "token"]
 
 
 def test_tethered_program_begins_when_told_and_ends_with_its_starter(tmp_path: Path) -> None:

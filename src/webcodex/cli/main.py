@@ -9,6 +9,8 @@ COMMANDS: Final = {
     "up": ("webcodex.cli.up", "Start WebCodex for a project and keep it running."),
     "doctor": ("webcodex.cli.doctor", "Say what is right, what is wrong, and what to do next."),
     "project": ("webcodex.cli.projects", "List, add and remove projects."),
+    "session": ("webcodex.cli.sessions", "List the Workflow Sessions and read the record of one."),
+    "handoff": ("webcodex.cli.handoff", "Say where a Workflow Session stands and what to do next."),
     "tools": ("webcodex.cli.tools", "Call the tools of the running Server."),
     "adapters": ("webcodex.cli.adapters", "Set up the local adapters for one piece of work."),
     "user": ("webcodex.cli.users", "Create and list users."),

@@ -1,6 +1,7 @@
 """Turns an answer into lines that a person reads, and into the JSON that a program does."""
 
 import json
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
@@ -20,6 +21,11 @@ def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
         "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
         for line in lines
     )
+
+
+def moment(at: int) -> str:
+    """Returns a time in Unix s as the terminal's own date and minute."""
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def outline(value: object) -> str:

@@ -6,16 +6,7 @@ from typing import Any, Final
 
 import click
 
-from webcodex.cli import options, printed, program, refusal, server_client, tool_options, tool_specs
-
-NEXT: Final = {
-    "fix_input": "Change the arguments and try again.",
-    "retry_same": "The same call again is safe.",
-    "reobserve": "Read the state first.",
-    "reconcile": "The outcome is unknown: read it by its identity, do not repeat the work.",
-    "wait": "Try again later.",
-    "user_action": "Somebody has to decide or act first.",
-}  # M-15
+from webcodex.cli import options, printed, server_client, tool_options, tool_results, tool_specs
 
 
 class ToolCommands(click.Group):
@@ -129,35 +120,9 @@ def _object(text: str | None) -> dict[str, Any]:
 
 
 def _show(answer: server_client.Answer, *, as_json: bool) -> None:
-    output = answer.body.get("output")
     is_result = isinstance(answer.body.get("success"), bool)
     if as_json and is_result:
         click.echo(printed.as_json(answer.body))
     elif answer.status == HTTPStatus.OK:
-        click.echo(printed.outline(output))
-    if answer.status == HTTPStatus.OK:
-        return
-    if is_result and isinstance(output, dict):
-        raise refusal.Failed(_failure(answer.error, output))
-    raise refusal.Failed(_refusal(answer))
-
-
-def _failure(sentence: str, output: dict[str, Any]) -> str:
-    lines = [f"{sentence.rstrip('.')}. ({output.get('error_kind', 'unknown')})"]
-    if output.get("state_changed", False) is None:
-        lines.append("Whether anything was changed is not known.")
-    advice = output.get("recovery") or NEXT.get(str(output.get("recovery_kind")))
-    return "\n".join([*lines, advice] if advice else lines)
-
-
-def _refusal(answer: server_client.Answer) -> str:
-    if answer.status == HTTPStatus.UNAUTHORIZED:
-        return server_client.unknown_token()
-    scope = answer.error.removeprefix("missing required scope: ")
-    if scope != answer.error:
-        return (
-            f"The token lacks the scope {scope}. Make one that has it, and use that:\n"
-            f"  {program.command(f'token create --scope {scope} --out FILE')}\n"
-            "  and --token-file FILE with the same call"
-        )
-    return f"The Server refused: {answer.error}."
+        click.echo(printed.outline(answer.body.get("output")))
+    tool_results.check(answer)
