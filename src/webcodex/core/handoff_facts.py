@@ -172,7 +172,10 @@ class ScopeKind(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ScopeVerdict:
-    """The newest ended attempt of one scope; ``ended_at`` is Unix s, ``is_after`` as in S-42."""
+    """The newest ended attempt of one scope; ``ended_at`` is Unix s, ``is_after`` as in S-42.
+
+    ``ever_failed`` says whether any attempt of the scope has failed (S-41).
+    """
 
     kind: ScopeKind
     identity: str
@@ -180,6 +183,7 @@ class ScopeVerdict:
     is_after: bool
     event_id: str
     ended_at: int
+    ever_failed: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

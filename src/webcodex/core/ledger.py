@@ -15,6 +15,7 @@ class Kind(StrEnum):
     CALL_STARTED = "tool_call_started"
     CALL_FINISHED = "tool_call_finished"
     SESSION_CLOSED = "session_closed"
+    VALIDATION_JOB_TERMINAL = "validation_job_terminal"
 
 
 class Outcome(StrEnum):

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Integer, String, Table, Text
+from sqlalchemy import BigInteger, Boolean, Column, ForeignKey, Index, Integer, String, Table, Text
 
 from webcodex.storage import schema
 
@@ -29,8 +29,11 @@ validation_attempts: Final = Table(
     Column("scope", String, nullable=False),
     Column("scope_name", String, nullable=False),
     Column("sequence", BigInteger, nullable=False),
+    Column("project", String, nullable=False),
     Column("counter", BigInteger, nullable=False),
-    Column("is_call_open", Boolean, nullable=False),
+    Column("open_calls", Integer, nullable=False),
+    Column("is_kept", Boolean, nullable=False),
+    Index("wc_validation_attempts_of_job", "job_id"),
     sqlite_with_rowid=False,
 )
 
@@ -44,6 +47,7 @@ validation_verdicts: Final = Table(
     Column("event_id", String, nullable=False),
     Column("ended_at", BigInteger, nullable=False),
     Column("sequence", BigInteger, nullable=False),
+    Column("project", String, nullable=False),
     Column("counter", BigInteger, nullable=False),
     Column("ever_failed", Boolean, nullable=False),
     sqlite_with_rowid=False,

@@ -45,12 +45,15 @@ def _validation_attempts() -> None:
         sa.Column("scope", sa.String(), nullable=False),
         sa.Column("scope_name", sa.String(), nullable=False),
         sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("project", sa.String(), nullable=False),
         sa.Column("counter", sa.BigInteger(), nullable=False),
-        sa.Column("is_call_open", sa.Boolean(), nullable=False),
+        sa.Column("open_calls", sa.Integer(), nullable=False),
+        sa.Column("is_kept", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["wc_sessions.session_id"]),
         sa.PrimaryKeyConstraint("session_id", "job_id"),
         sqlite_with_rowid=False,
     )
+    op.create_index("wc_validation_attempts_of_job", "wc_validation_attempts", ["job_id"])
 
 
 def _validation_verdicts() -> None:
@@ -63,6 +66,7 @@ def _validation_verdicts() -> None:
         sa.Column("event_id", sa.String(), nullable=False),
         sa.Column("ended_at", sa.BigInteger(), nullable=False),
         sa.Column("sequence", sa.BigInteger(), nullable=False),
+        sa.Column("project", sa.String(), nullable=False),
         sa.Column("counter", sa.BigInteger(), nullable=False),
         sa.Column("ever_failed", sa.Boolean(), nullable=False),
         sa.ForeignKeyConstraint(["session_id"], ["wc_sessions.session_id"]),
