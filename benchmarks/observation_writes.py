@@ -2,18 +2,18 @@
 
 import asyncio
 import json
-import sqlite3
-import tempfile
-import time
-from pathlib import Path
 from typing import Final
 
-from benchmarks import http_load, real_server
+from benchmarks import bare_store, http_load, real_server
 
 CLIENTS: Final = 16
 EACH: Final = 250
 ROUNDS: Final = 3
 GROUP: Final = 16
+TABLE: Final = (
+    "(session, adapter, event, project, tool, exit_code, recorded_at,"
+    " PRIMARY KEY (session, adapter, event)) WITHOUT ROWID"
+)
 
 
 def rows() -> list[tuple[str, str, str, str]]:
@@ -56,33 +56,12 @@ def _report(session: str, event: int) -> bytes:
 
 
 def _bare_group_commits() -> float:
-    with tempfile.TemporaryDirectory() as folder:
-        connection = sqlite3.connect(Path(folder) / "bare.db", isolation_level=None)
-        connection.execute("PRAGMA journal_mode=WAL").close()
-        connection.execute("PRAGMA synchronous=FULL").close()
-        connection.execute(
-            "CREATE TABLE reports (session, adapter, event, project, tool, exit_code, recorded_at,"
-            " PRIMARY KEY (session, adapter, event)) WITHOUT ROWID"
-        )
-        total = CLIENTS * EACH
-        began = time.perf_counter()
-        for first in range(0, total, GROUP):
-            connection.execute("BEGIN IMMEDIATE")
-            for event in range(first, first + GROUP):
-                row = (
-                    "wc_sess_0123456789abcdef",
-                    "a" * 64,
-                    f"{event:064x}",
-                    real_server.PROJECT,
-                    "Bash",
-                    None,
-                    1,
-                )
-                connection.execute("INSERT INTO reports VALUES (?, ?, ?, ?, ?, ?, ?)", row)
-            connection.execute("COMMIT")
-        rate = total / (time.perf_counter() - began)
-        connection.close()
-    return rate
+    session, adapter = "wc_sess_0123456789abcdef", "a" * 64
+    reports = [
+        (session, adapter, f"{event:064x}", real_server.PROJECT, "Bash", None, 1)
+        for event in range(CLIENTS * EACH)
+    ]
+    return bare_store.rows_a_second(TABLE, reports, group=GROUP)
 
 
 if __name__ == "__main__":

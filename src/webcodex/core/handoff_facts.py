@@ -3,7 +3,6 @@
 The gatherer fills these records inside one read transaction; the projections only read them.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 from typing import Final, Literal
@@ -343,7 +342,7 @@ def path_event(facts: JsonObject) -> PathEvent:
 
 
 def _texts(value: Json) -> tuple[str, ...]:
-    if not isinstance(value, Sequence) or isinstance(value, str):
+    if not isinstance(value, list):
         return ()
     return tuple(item for item in value if isinstance(item, str))
 

@@ -3,7 +3,7 @@
 Whatever projects a Session's standing gathers here: the brief and the rows of the console.
 """
 
-from webcodex.core import handoff_facts, limits, sessions
+from webcodex.core import handoff_facts, sessions
 from webcodex.core import messages as core_messages
 from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, ReportsMissing
 from webcodex.storage import messages, observations
@@ -76,9 +76,7 @@ def fence(tx: Transaction, session_id: str) -> Fence:
 
 def _ledger(tx: Transaction, session: sessions.Session) -> handoff_facts.LedgerFacts:
     try:
-        events = tx.attempt(
-            lambda: stored_sessions.newest_events(tx, session.session_id, limits.SESSION_EVENTS)
-        )
+        events = tx.attempt(lambda: stored_sessions.events_with_paths(tx, session.session_id))
     except StoreError:
         return Missing.LEDGER
     return handoff_facts.Ledger(
