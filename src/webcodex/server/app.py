@@ -22,9 +22,9 @@ from webcodex.server import (
     runner_gateway,
     services,
     settings,
+    store,
 )
 from webcodex.server.authentication import RUNNER_PATH, Authentication
-from webcodex.storage import engine
 from webcodex.tools.ports import Services
 
 _WEBSOCKET_ONLY: Final = answers.error(426, "Connect with a WebSocket", (b"upgrade", b"websocket"))
@@ -37,12 +37,12 @@ class Application:
         """Opens the database; ``now`` is the clock of everything that is stored, Unix s.
 
         Raises:
-            BadSetting: the data directory cannot be used.
+            BadSetting: the data directory or the database cannot be used.
             StoreUnavailable: the database cannot be opened.
             UnknownSchema: a newer release made it.
 
         """
-        self.database = engine.SqliteDatabase(settings.database_path(chosen))
+        self.database = store.opened(chosen)
         self.authentication = Authentication(chosen, self.database, now)
         self._runners = runner_gateway.RunnerGateway(
             database=self.database,

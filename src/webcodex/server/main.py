@@ -20,7 +20,8 @@ _TAKEN: Final = (
     "WEBCODEX_ADDR names a port that another process uses; stop that process or choose another port."
 )
 _UNBOUND: Final = "WEBCODEX_ADDR names an address that this machine cannot listen on; choose another one."
-_NO_DATABASE: Final = "The database in WEBCODEX_DATA cannot be opened; stop whatever holds it, or restore it."
+_NO_FILE: Final = "The database in WEBCODEX_DATA cannot be opened; stop whatever holds it, or restore it."
+_NO_SERVICE: Final = "The database of WEBCODEX_DATABASE_URL cannot be reached; start it, or mend the address."
 
 
 class _CannotStart(Exception):
@@ -58,9 +59,10 @@ def _serve(chosen: settings.Settings, listener: socket.socket) -> None:
     try:
         application = app.Application(chosen)
     except StoreUnavailable:
-        raise _CannotStart(_NO_DATABASE) from None
+        raise _CannotStart(_NO_FILE if chosen.database_url is None else _NO_SERVICE) from None
     except migrate.UnknownSchema as error:
-        raise _CannotStart(f"The database in WEBCODEX_DATA cannot be used: {error}.") from None
+        place = "WEBCODEX_DATA" if chosen.database_url is None else "WEBCODEX_DATABASE_URL"
+        raise _CannotStart(f"The database of {place} cannot be used: {error}.") from None
     serving.run(application, listener, _url(chosen, listener))
 
 

@@ -28,6 +28,7 @@ RESERVED_PREFIXES: Final = (
 _TOKEN: Final = re.compile(r"[!-~]{1,512}")
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 _CREDENTIAL_RULE: Final = "must be 1 to 512 visible ASCII characters without a reserved prefix"
+_DATABASE_RULE: Final = "must begin with postgresql://; without it the Server keeps a file in WEBCODEX_DATA"
 _LOCAL_URL: Final = ("http://localhost:8080", origins.Origin("http", origins.Authority("localhost", 8080)))
 _PROFILES: Final = {profile.value: profile for profile in Profile}
 _MOST_BUDGET_S: Final = 999_999
@@ -46,6 +47,7 @@ class Settings:
     addr_host: str
     addr_port: int
     data_dir: Path
+    database_url: str | None = field(repr=False)
     token: str | None = field(repr=False)
     public_url: str
     public_origin: origins.Origin
@@ -83,6 +85,7 @@ def load(environment: Mapping[str, str]) -> Settings:
         addr_host=host,
         addr_port=port,
         data_dir=read.value("WEBCODEX_DATA", _path, _default_data_dir(), "must be a path"),
+        database_url=read.value("WEBCODEX_DATABASE_URL", _database_url, None, _DATABASE_RULE),
         token=token,
         public_url=public_url,
         public_origin=public_origin,
@@ -168,6 +171,11 @@ def _host_and_port(text: str) -> tuple[str, int] | None:
 
 def _token(text: str) -> str | None:
     return text if _TOKEN.fullmatch(text) and not text.startswith(RESERVED_PREFIXES) else None
+
+
+def _database_url(text: str) -> str | None:
+    is_fit = text.startswith("postgresql://") and text.isprintable() and " " not in text
+    return text if is_fit else None
 
 
 def _path(text: str) -> Path | None:
