@@ -6,6 +6,12 @@ from adapter_kit import server_client as client
 SECONDS = 6.0
 """The longest one request may take (A-40, A-54)."""
 
+NOTE = (
+    "Saved context only. Check the project's rules, files, Git status, Jobs and unknown operations "
+    "before continuing."
+)
+"""What a reader is told beside a handoff (A-41)."""
+
 _PATH = "/api/tools/call"
 _TOOL = "get_session_handoff_state"
 

@@ -16,10 +16,6 @@ usage: read_handoff.py --config PATH
 Prints the saved handoff of the configured Session. Run it from inside the configured project.
 It writes nothing, binds nothing and completes nothing.
 """
-_NOTE = (
-    "Saved context only. Check the project's rules, files, Git status, Jobs and unknown operations "
-    "before continuing."
-)
 _ARGUMENTS = 2
 _UNCONFIRMED = "handoff_read_unconfirmed"
 
@@ -63,7 +59,7 @@ def _answer(config_path: str) -> "dict[str, object]":
         "status": "read",
         "project": config.project,
         "session_id": config.workflow_session_id,
-        "recovery_note": _NOTE,
+        "recovery_note": handoff_read.NOTE,
         **parts,
     }
 
@@ -73,18 +69,10 @@ def is_within(project_root: str) -> bool:
     try:
         place = paths.resolved(os.getcwd())  # noqa: PTH109  # pathlib costs more than the whole run
         while place != project_root:
-            parent = os.path.dirname(place)  # noqa: PTH120  # as above
-            if parent == place or _has_entry(place, ".git"):
+            above = paths.parent(place)
+            if above == place or paths.has_entry(place, ".git"):
                 return False
-            place = parent
+            place = above
     except (OSError, ValueError):  # what cannot be looked at is not inside
-        return False
-    return True
-
-
-def _has_entry(folder: str, name: str) -> bool:
-    try:
-        os.lstat(os.path.join(folder, name))  # noqa: PTH118  # as above
-    except FileNotFoundError:
         return False
     return True

@@ -27,6 +27,9 @@ SEND_SECONDS = 5.0
 WATCHDOG_MARGIN_SECONDS = 0.05
 """How much earlier than the watchdog the sockets give up (A-20)."""
 
+SHARING_WAIT_SECONDS = 0.5
+"""How long a file on Windows is tried again while another process, such as a scanner, has it open."""
+
 OTHERS_SECONDS = 1.0
 """How long a hook-fed drain spends on reports of earlier runs (A-31)."""
 
@@ -53,3 +56,27 @@ RECEIVE_BYTES = 65_536
 
 IDENTITY_CHARS = 256
 """Chars of a tool call's own identity (A-23)."""
+
+RECOVERY_SECONDS = 10.0
+"""The deadline of a recovery run fed by a host (A-54)."""
+
+DISCOVERY_SECONDS = 30.0
+"""The deadline of ``discover`` and ``associate`` (A-52)."""
+
+RECOVERY_WAIT_SECONDS = 1.0
+"""How long a recovery run waits for ``.lock`` (A-58)."""
+
+INVENTORY_ROWS = 1_000
+"""Projects or Sessions that one inventory may have (A-52)."""
+
+BINDINGS = 64
+"""Bindings in one registry (A-51)."""
+
+ENTRY_ROOTS = 8
+"""Directories from which one binding may be recalled (A-51)."""
+
+SNAPSHOTS = 1_024
+"""Snapshots before the one least recently written makes room (A-58)."""
+
+CONTEXT_BYTES = 9_500
+"""UTF-8 bytes, and so chars, that are put into a conversation at once (A-60)."""

@@ -11,6 +11,10 @@ if sys.platform == "win32":
 else:
     import posix as system
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
 _KIND = 0o170000
 _LINK = 0o120000
 _DIRECTORY = 0o040000
@@ -69,10 +73,55 @@ def is_inside(path: str, root: str) -> bool:
             found = None
         if found is not None and (found.st_dev, found.st_ino) == (place.st_dev, place.st_ino):
             return True
-        parent = _parent(above)
-        if parent == above:
+        higher = parent(above)
+        if higher == above:
             return False
-        above = parent
+        above = higher
+
+
+def identity(path: str) -> tuple[int, int]:
+    """Device and file number of what the path leads to, links followed.
+
+    Raises:
+        OSError: if it cannot be looked up.
+        ValueError: if the file system cannot hold such a name.
+    """
+    found = system.stat(path)
+    return found.st_dev, found.st_ino
+
+
+def upward(path: str) -> "Iterator[str]":
+    """The path and every directory above it by its spelling, nearest first."""
+    place = path
+    while True:
+        yield place
+        above = parent(place)
+        if above == place:
+            return
+        place = above
+
+
+def has_entry(folder: str, name: str) -> bool:
+    """Whether the directory has an entry of this name, whatever it is.
+
+    Raises:
+        OSError: if it cannot be looked up.
+    """
+    try:
+        system.lstat(f"{folder}/{name}")
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def parent(path: str) -> str:
+    """The directory that the path is in, by its spelling; a root is in itself."""
+    if sys.platform == "win32":
+        from ntpath import dirname  # only here is it needed
+
+        return dirname(path)
+    else:  # noqa: RET505  # so that each platform's checker sees its own half
+        return path[: path.rstrip("/").rfind("/")] or "/"
 
 
 def _is_plain(path: str) -> bool:
@@ -92,12 +141,3 @@ def _is_plain(path: str) -> bool:
         if mode & _KIND == _LINK:
             return False
     return True
-
-
-def _parent(path: str) -> str:
-    if sys.platform == "win32":
-        from ntpath import dirname  # only here is it needed
-
-        return dirname(path)
-    else:  # noqa: RET505  # so that each platform's checker sees its own half
-        return path[: path.rstrip("/").rfind("/")] or "/"

@@ -16,6 +16,7 @@ else:
 
 Folder = platform_files.Folder
 read = platform_files.read
+replace = platform_files.replace
 mark_lock = platform_files.mark_lock
 try_lock = platform_files.try_lock
 close_lock = platform_files.close_lock

@@ -118,10 +118,10 @@ class Folder:
         """
         posix.fsync(self._descriptor)
 
-    def remove_staged(self, names: list[str]) -> None:
-        """What an earlier run left half written is gone; the caller holds ``.save`` (A-16)."""
+    def remove_staged(self, names: list[str], prefix: str = ".pending-") -> None:
+        """What an earlier run left half written is gone; the caller holds the lock of its writers (A-16)."""
         for name in names:
-            if name.startswith(".pending-"):
+            if name.startswith(prefix):
                 self._remove_if_there(name)
 
     def modified_at(self, name: str) -> int | None:
@@ -130,6 +130,18 @@ class Folder:
             return int(posix.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mtime)
         except FileNotFoundError:
             return None
+
+    def least_recent(self, names: list[str]) -> str:
+        """The one of the names that was written first.
+
+        Raises:
+            OSError: if one of them cannot be looked up.
+        """
+        written = {
+            name: posix.stat(name, dir_fd=self._descriptor, follow_symlinks=False).st_mtime_ns
+            for name in names
+        }
+        return min(names, key=lambda name: (written[name], name))
 
     def subfolder(self, name: str) -> "Folder | None":
         """The private directory ``name`` in this folder, or None if there is none.
@@ -214,6 +226,22 @@ class Folder:
             posix.unlink(name, dir_fd=self._descriptor)
         except OSError:  # gone, or not ours to remove: it is never read either way
             return
+
+
+def replace(path: str, content: bytes) -> None:
+    """The content is durable at ``path`` in place of what was there (A-14).
+
+    Raises:
+        OSError: if it is not certain; the temporary file is removed and the original untouched (A-16).
+    """
+    above, _, name = path.rpartition("/")
+    place = Folder.__new__(Folder)
+    flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
+    place._descriptor = posix.open(above or "/", flags)  # noqa: SLF001  # its own kind
+    try:
+        place.replace(name, content)
+    finally:
+        place.close()
 
 
 def mark_lock(lock: int) -> None:

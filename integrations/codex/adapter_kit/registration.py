@@ -5,20 +5,33 @@ import sys
 
 from adapter_kit import refusal
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:-+@=,")
 _ESCAPED = frozenset('"$`\\')
 _WINDOWS_SPECIAL = frozenset('"$`%!')
 
 
-def text(script: str, arguments: list[str]) -> bytes:
+def text(script: str, arguments: list[str], verb: "Sequence[str]" = ()) -> bytes:
     """``PYTHON -I -S SCRIPT …``, every path absolute, and a newline; the same bytes on every run.
 
     Raises:
         Refused: ``invalid_arguments`` if a path cannot be written so that a host's shell reads it back.
     """
+    return os.fsencode(line(script, arguments, verb)) + b"\n"
+
+
+def line(script: str, arguments: list[str], verb: "Sequence[str]") -> str:
+    """The same command line as text; the words of ``verb`` stand at its end as they are.
+
+    Raises:
+        Refused: ``invalid_arguments`` as above.
+    """
     words = [_absolute(sys.executable), "-I", "-S", _absolute(script)]
     flags = [argument if argument.startswith("-") else _absolute(argument) for argument in arguments]
-    return os.fsencode(" ".join(_quoted(word) for word in words + flags)) + b"\n"
+    return " ".join(_quoted(word) for word in (*words, *flags, *verb))
 
 
 def _absolute(path: str) -> str:

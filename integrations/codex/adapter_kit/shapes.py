@@ -1,6 +1,6 @@
 """What a value of a Server's answer must look like: strict types, bounds and closed objects (I-04, I-05)."""
 
-import json
+from adapter_kit import json_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,7 +65,6 @@ def is_counted(value: object, limit: int, is_item: "Check", more: "Iterable[str]
 def is_smaller_than(value: object, size_bytes: int) -> bool:
     """Whether the value's JSON text, measured as H-41 does, has fewer UTF-8 bytes."""
     try:
-        text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-        return len(text.encode("utf-8")) < size_bytes
-    except (ValueError, RecursionError):  # a lone surrogate has no UTF-8 form
+        return len(json_text.text(value).encode("utf-8")) < size_bytes
+    except (ValueError, TypeError, RecursionError):  # a lone surrogate has no UTF-8 form
         return False
