@@ -53,11 +53,15 @@ SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "search_project_texts": {"project": DEMO, "pattern": "x"},
     "get_git_status": {"project": DEMO},
     "read_workspace_changes": {"project": DEMO},
+    "edit_project_files": {
+        "project": DEMO,
+        "edits": [{"path": "a", "op": "create", "expected_sha256": None, "content": ""}],
+    },
     "list_runners": {},
     "get_runtime_status": {},
     "read_tool_manifest": {},
 }
-CHANGING: Final = {"work_on_project", "start_session"}
+CHANGING: Final = {"work_on_project", "start_session", "edit_project_files"}
 
 
 def _specified() -> dict[str, re.Match[str]]:

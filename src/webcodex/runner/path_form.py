@@ -1,27 +1,16 @@
 """Rules on the text of a project path alone (R-10, R-13); must never touch a file system."""
 
-import itertools
 import re
-import unicodedata
 from collections.abc import Sequence
 from typing import Final
+
+from webcodex.core import sensitive_paths
 
 MAX_PATH_BYTES: Final = 4096
 MAX_COMPONENT_BYTES: Final = 255
 
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _DEVICE: Final = re.compile(r"(?:con|prn|aux|nul|conin\$|conout\$|com[0-9¹²³]|lpt[0-9¹²³]) *(?:\..*)?")
-_SENSITIVE_NAME: Final = re.compile(
-    r"\.git|\.ssh|\.gnupg|\.aws|\.azure"
-    r"|\.env|\.env\.(?!(?:example|sample|template)\Z).*"
-    r"|.*\.(?:pem|key|p12|pfx|keystore)"
-    r"|id_(?:rsa|dsa|ecdsa|ed25519)(?!.*\.pub\Z).*"
-    r"|\.netrc|\.npmrc|\.pypirc|\.git-credentials",
-    re.DOTALL,
-)
-_SENSITIVE_PAIRS: Final = frozenset(
-    {(".docker", "config.json"), (".kube", "config"), (".codex", "auth.json")}
-)
 
 
 class PathRefused(Exception):
@@ -53,10 +42,7 @@ def parse(path: str) -> tuple[str, ...]:
 
 def is_sensitive(components: Sequence[str]) -> bool:
     """Says whether a path names or lies beneath what R-13 withholds, in any spelling of case and Unicode."""
-    folded = [_fold(component) for component in components]
-    if any(_SENSITIVE_NAME.fullmatch(name) for name in folded):
-        return True
-    return any(pair in _SENSITIVE_PAIRS for pair in itertools.pairwise(folded))
+    return sensitive_paths.is_sensitive(components)
 
 
 def _is_allowed(component: str) -> bool:
@@ -69,7 +55,3 @@ def _is_allowed(component: str) -> bool:
         and _CONTROL.search(component) is None
         and _DEVICE.fullmatch(component.casefold()) is None
     )
-
-
-def _fold(component: str) -> str:
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", component).casefold())

@@ -41,6 +41,42 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "sensitive_path": ("That path is withheld because it may hold secrets; go on without it", _FIX),
     "not_found": ("Nothing is at that path of the Project; list its files", _FIX),
     "permission_denied": ("The Runner may not read that path; give it the right to, or go on without", _USER),
+    "edit_precondition_failed": (
+        "A file is not as its edit expects and nothing was changed; read the files again",
+        _OBSERVE,
+    ),
+    "edit_text_not_found": (
+        "A text to replace does not occur often enough and nothing was changed; name one that does",
+        _FIX,
+    ),
+    "edit_text_ambiguous": (
+        "A text to replace occurs more often than stated, so nothing was changed; name a longer one",
+        _FIX,
+    ),
+    "edit_too_large": ("At most 1 MiB of a file and 3 MiB of a call are edited; make the call smaller", _FIX),
+    "duplicate_edit_path": ("Two edits meet in one path; name each path once", _FIX),
+    "path_conflict": ("That name is there in another spelling; use the stored one", _FIX),
+    "path_changed": (
+        "A path came to lead elsewhere meanwhile and nothing was changed; read it again",
+        _OBSERVE,
+    ),
+    "invalid_utf8": ("That text is not UTF-8, so nothing was changed; write the file as a whole", _FIX),
+    "not_file": ("That path leads to something that is no regular file; name a file", _FIX),
+    "io_error": ("The Runner could not write its files and nothing was changed; look at its disk", _USER),
+    "edit_outcome_unknown": (
+        "The edits may have been made; compare the files' SHA-256 by read_files before anything else",
+        _RECONCILE,
+    ),
+    "edit_partially_applied": (
+        "Some files were changed by others meanwhile and left so; compare each with its backup",
+        _RECONCILE,
+    ),
+    "edit_recovery_diverged": (
+        "After an interruption some files could not be put back; compare each with its backup",
+        _RECONCILE,
+    ),
+    "policy_rejected": ("The Project's policy does not allow that; ask its operator", _USER),
+    "idempotency_capacity": ("Too many keys are kept; wait, or ask without one", _WAIT),
     "invalid_pattern": (
         "No line can match that pattern, or it is no Python regular expression; change it",
         _FIX,

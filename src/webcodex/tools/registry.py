@@ -10,6 +10,7 @@ from webcodex.core.json_value import JsonObject
 from webcodex.storage.database import OutcomeUnknown, StoreError, StoreUnavailable
 from webcodex.tools import (
     arguments,
+    edit_tools,
     errors,
     gateway_tools,
     handoff_tools,
@@ -64,6 +65,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     *message_tools.TOOLS,
     *project_tools.TOOLS,
     *reading_tools.TOOLS,
+    *edit_tools.TOOLS,
     *handoff_tools.TOOLS,
     *observation_tools.TOOLS,
     *runtime_tools.declared(lambda: TOOLS),
