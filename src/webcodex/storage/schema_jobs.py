@@ -26,6 +26,8 @@ jobs: Final = Table(
     Column("recovery_reason_code", String),
     Column("recover_until", BigInteger),
     Column("request_hash", String, nullable=False),
+    Column("call_id", String, nullable=False),
+    Column("connection_id", String),
     Column("instance_id", String),
     Column("store_id", String),
     Column("is_observed", Boolean, nullable=False),

@@ -35,6 +35,8 @@ def _jobs() -> None:
         sa.Column("recovery_reason_code", sa.String(), nullable=True),
         sa.Column("recover_until", sa.BigInteger(), nullable=True),
         sa.Column("request_hash", sa.String(), nullable=False),
+        sa.Column("call_id", sa.String(), nullable=False),
+        sa.Column("connection_id", sa.String(), nullable=True),
         sa.Column("instance_id", sa.String(), nullable=True),
         sa.Column("store_id", sa.String(), nullable=True),
         sa.Column("is_observed", sa.Boolean(), nullable=False),
