@@ -5,8 +5,8 @@ Whatever projects a Session's standing gathers here: the brief and the rows of t
 
 from webcodex.core import handoff_facts, sessions
 from webcodex.core import messages as core_messages
-from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, ReportsMissing
-from webcodex.storage import messages, observations
+from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, OutputCheck, ReportsMissing
+from webcodex.storage import messages, observations, validations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools.contract import ToolError
@@ -17,7 +17,7 @@ def gather(
     session_id: str,
     *,
     workspace: handoff_facts.WorkspaceFacts,
-    validation: handoff_facts.ValidationFacts,
+    wants_validation: bool,
     before: Fence | None,
 ) -> HandoffFacts:
     """Returns everything a brief is made from; ``before`` is the fence of the time the Runner was asked.
@@ -32,6 +32,7 @@ def gather(
     changed: frozenset[handoff_facts.Changed] = frozenset()
     if before is not None:
         changed = handoff_facts.changed_between(before, fence(tx, session_id))
+    validation, output_check = _proofs(tx, session_id, wants_validation=wants_validation)
     return HandoffFacts(
         session=session,
         ledger=_ledger(tx, session),
@@ -41,6 +42,7 @@ def gather(
         workspace=workspace,
         reports=_reports(tx, session),
         changed=changed,
+        output_check=output_check,
     )
 
 
@@ -49,11 +51,12 @@ def gather_for_row(tx: Transaction, session: sessions.Session) -> HandoffFacts:
 
     Paths and external reports move no state (H-09, H-15), so a row does not read them.
     """
+    validation, _ = _proofs(tx, session.session_id, wants_validation=True)
     return HandoffFacts(
         session=session,
         ledger=handoff_facts.Ledger(),
         messages=_messages(tx, session.session_id),
-        validation=Missing.VALIDATION,
+        validation=validation,
         jobs=Missing.JOBS,
         workspace=Missing.WORKSPACE_NOT_REQUESTED,
         reports=(),
@@ -91,6 +94,19 @@ def _messages(tx: Transaction, session_id: str) -> handoff_facts.MessageFacts:
     except StoreError:
         return Missing.MESSAGES
     return tuple(core_messages.fact(message) for message in kept)
+
+
+def _proofs(
+    tx: Transaction, session_id: str, *, wants_validation: bool
+) -> tuple[handoff_facts.ValidationFacts, OutputCheck]:
+    """Returns the validation and the newest output check; one unreadable check makes both missing (H-02)."""
+    try:
+        output_check = tx.attempt(lambda: validations.output_check(tx, session_id))
+        if not wants_validation:
+            return Missing.VALIDATION_NOT_REQUESTED, output_check
+        return tx.attempt(lambda: validations.facts(tx, session_id)), output_check
+    except StoreError:
+        return Missing.VALIDATION if wants_validation else Missing.VALIDATION_NOT_REQUESTED, OutputCheck()
 
 
 def _reports(tx: Transaction, session: sessions.Session) -> handoff_facts.ReportFacts:

@@ -83,9 +83,6 @@ def _authorize_state(tx: Transaction, caller: access.Caller, params: StateParams
 
 async def _read(work: Work, params: ReadParams) -> Done:
     session = _session(work)
-    validation: handoff_facts.ValidationFacts = Missing.VALIDATION
-    if not params.include_validation:
-        validation = Missing.VALIDATION_NOT_REQUESTED
     before: Fence | None = None
     found: handoff_facts.WorkspaceFacts = Missing.WORKSPACE_NOT_REQUESTED
     if params.include_workspace:
@@ -94,7 +91,11 @@ async def _read(work: Work, params: ReadParams) -> Done:
 
     def answer(tx: Transaction) -> JsonObject:
         facts = handoff_gathering.gather(
-            tx, session.session_id, workspace=found, validation=validation, before=before
+            tx,
+            session.session_id,
+            workspace=found,
+            wants_validation=params.include_validation,
+            before=before,
         )
         return _answer(tx, work, facts, params)
 
@@ -109,7 +110,7 @@ async def _state(work: Work, _params: StateParams) -> Done:
             tx,
             session_id,
             workspace=Missing.WORKSPACE_NOT_REQUESTED,
-            validation=Missing.VALIDATION,
+            wants_validation=True,
             before=None,
         )
         return _answer(tx, work, facts, None)
