@@ -1,7 +1,8 @@
 """A store, two users and one road to the tools, without a socket."""
 
+import functools
 import itertools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -12,6 +13,7 @@ from tests.storage import empty_store
 from webcodex.core import access
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import projects
+from webcodex.storage.database import Database
 from webcodex.storage.engine import SqliteDatabase
 from webcodex.storage.schema import runners
 from webcodex.tools import ports, registry
@@ -68,12 +70,15 @@ class ScriptedRunner:
 class House:
     """The real store and the real tools over a scripted Runner and a clock that the test moves."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, opened: Callable[[], Database] | None = None) -> None:
+        """Stands on a file in ``folder``, or on what ``opened`` opens."""
         self.path = folder / "webcodex.db"
-        self.path.write_bytes(empty_store.content())
+        if opened is None:
+            self.path.write_bytes(empty_store.content())
+        self._open = opened or functools.partial(SqliteDatabase, self.path)
         self.now = 1_790_000_000
         self.runner = ScriptedRunner()
-        self.database = SqliteDatabase(self.path)
+        self.database = self._open()
         self._entropy = itertools.count(1)
         self.services = ports.Services(
             database=self.database,
@@ -88,7 +93,7 @@ class House:
 
     async def reopen(self) -> None:
         self.database.close()
-        self.database = SqliteDatabase(self.path)
+        self.database = self._open()
         self.services = ports.Services(
             database=self.database,
             runners=self.runner,

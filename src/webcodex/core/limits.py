@@ -14,8 +14,8 @@ STORE_ANSWER_S: Final = 10.0  # a transaction there, with its wait for a thread 
 STORE_CONNECT_S: Final = 3  # whole seconds, as libpq takes them
 STORE_MIGRATE_S: Final = 120.0  # also the wait for another Server that migrates
 STORE_READERS: Final = 4  # connections that read there
-STORE_WRITERS: Final = 8  # connections that write there
-STORE_ATTEMPTS: Final = 5  # runs of one write that others hold up (O-10)
+STORE_WRITERS: Final = 2  # connections that write there: while one commits, the other waits for its turn
+STORE_ATTEMPTS: Final = 5  # runs of one transaction there that others hold up (O-10)
 READY_WAIT_S: Final = 2.0  # M-59
 DISPATCH_S: Final = 150.0  # M-28
 HANDLER_S: Final = 140.0  # M-28
@@ -37,6 +37,11 @@ OBSERVATIONS_TOTAL: Final = 65_536  # O-10
 RUNNER_CALL_S: Final = 30.0
 WORKSPACE_S: Final = 8.0  # H-07
 RUNNER_OPEN_REQUESTS: Final = 256
+
+JOB_GRACE_S: Final = 120
+JOB_SWEEP_S: Final = 30.0
+JOB_POLL_S: Final = 1.0  # how soon an update that another Server stored is seen
+JOB_SNAPSHOT_S: Final = 5.0  # for the two tails of a process that has been waited for
 
 USERS_LISTED: Final = 1000
 TOKENS_LISTED: Final = 200  # M-52

@@ -5,11 +5,10 @@
   ``OutcomeUnknown``    a write may have been committed; look before acting again
 """
 
-import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
-from sqlalchemy import BigInteger, Connection, Executable, bindparam, func, select
+from sqlalchemy import Connection, Executable
 from sqlalchemy.exc import SQLAlchemyError
 
 from webcodex.storage import statements
@@ -18,7 +17,6 @@ from webcodex.storage.statements import Prepared, Row
 Result = TypeVar("Result")
 Values = Mapping[str, object]
 _NONE: Final[Values] = {}
-_CLAIM: Final = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
 
 
 class StoreError(Exception):
@@ -66,15 +64,6 @@ class Transaction:
         if isinstance(statement, Prepared):
             return int(self._sent(statement.compiled(self._connection.dialect), values).rowcount)
         return self._connection.execute(statement, values).rowcount
-
-    def claim(self, name: str) -> None:
-        """Holds ``name`` until the transaction ends; others who claim it wait. For a rule that no row owns.
-
-        A writer of SQLite is alone and holds every name already.
-        """
-        if self.engine == "postgresql":
-            key = int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
-            self._connection.execute(_CLAIM, {"key": key})
 
     def attempt(self, part: Callable[[], Result]) -> Result:
         """Returns what ``part`` returns; its failure leaves the rest of the transaction as it was (H-02).

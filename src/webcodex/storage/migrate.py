@@ -1,15 +1,10 @@
 """Brings a database to the present schema; does nothing when it is there already."""
 
 from pathlib import Path
-from typing import Final
 
 from sqlalchemy import Connection, inspect, text
 
-from webcodex.core import limits
 from webcodex.storage import schema
-
-_LOCK: Final = 0x77635F6D69677261
-"""Names the migration among a PostgreSQL database's advisory locks."""
 
 
 class UnknownSchema(Exception):
@@ -30,12 +25,9 @@ def migrate(connection: Connection) -> None:
         UnknownSchema: the database is at a revision this release does not know.
 
     """
-    if present_revision(connection) == schema.REVISION:
+    present = present_revision(connection)
+    if present == schema.REVISION:
         return
-    if connection.dialect.name == "postgresql":
-        _wait_for_others(connection)
-        if present_revision(connection) == schema.REVISION:
-            return
     # Alembic costs a second to import, so an up-to-date database never pays for it.
     from alembic import command, config, util  # noqa: PLC0415
 
@@ -46,11 +38,3 @@ def migrate(connection: Connection) -> None:
         command.upgrade(settings, "head")
     except util.CommandError:
         raise UnknownSchema("the database was made by a newer release; start that release instead") from None
-
-
-def _wait_for_others(connection: Connection) -> None:
-    """Lets one Server migrate at a time, until the end of the transaction."""
-    wait_ms = int(limits.STORE_MIGRATE_S * 1000)
-    for setting in ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout"):
-        connection.execute(text(f"SET LOCAL {setting} = {wait_ms}"))
-    connection.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})

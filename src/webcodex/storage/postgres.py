@@ -14,7 +14,7 @@ from sqlalchemy.dialects.postgresql.base import PGDDLCompiler
 from sqlalchemy.exc import SQLAlchemyError
 
 from webcodex.core import limits
-from webcodex.storage import database, migrate, postgres_seat, workers
+from webcodex.storage import database, migrate, postgres_seat, schema, workers
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -29,12 +29,7 @@ _CONNECT: Final[dict[str, Any]] = {
     "keepalives_interval": 10,
     "keepalives_count": 3,
 }
-_SESSION: Final = (
-    "synchronous_commit = on",  # O-09
-    f"lock_timeout = {int(limits.STORE_LOCK_WAIT_S * 1000)}",
-    f"statement_timeout = {int(limits.STORE_STATEMENT_S * 1000)}",
-    f"idle_in_transaction_session_timeout = {int(limits.STORE_ANSWER_S * 1000)}",
-)
+_WAITS: Final = ("lock_timeout", "statement_timeout", "idle_in_transaction_session_timeout")
 
 
 class UnfitDatabase(Exception):
@@ -57,8 +52,7 @@ class PostgresDatabase:
         try:
             with self._engine.connect() as connection:
                 _check(connection)
-                with connection.begin():
-                    _migrate(connection)
+                _migrate(connection)
         except (SQLAlchemyError, psycopg.Error) as error:
             raise database.StoreUnavailable("the database cannot be opened") from error
         reading, writing = (
@@ -95,6 +89,17 @@ class _DdlCompiler(PGDDLCompiler):
         return f'{said} COLLATE "C"' if is_text else said
 
 
+def _session() -> tuple[str, ...]:
+    statement_ms = int(limits.STORE_STATEMENT_S * 1000)
+    return (
+        "synchronous_commit = on",  # O-09
+        f"lock_timeout = {int(limits.STORE_LOCK_WAIT_S * 1000)}",
+        f"statement_timeout = {statement_ms}",
+        # A Server that stands still in its turn keeps the others waiting no longer than this.
+        f"idle_in_transaction_session_timeout = {statement_ms}",
+    )
+
+
 def _engine(url: str) -> Engine:
     try:
         conninfo.conninfo_to_dict(url)
@@ -103,7 +108,7 @@ def _engine(url: str) -> Engine:
 
     def connect() -> Any:
         connection = psycopg.connect(url, **_CONNECT)
-        connection.execute(";".join(f"SET {setting}" for setting in _SESSION))
+        connection.execute("; ".join(f"SET {setting}" for setting in _session()))
         return connection
 
     made = create_engine(
@@ -125,11 +130,17 @@ def _check(connection: Connection) -> None:
 
 
 def _migrate(connection: Connection) -> None:
+    """Leaves the schema of this release, made in a turn of its own, since two Servers may start at once."""
+    if migrate.present_revision(connection) == schema.REVISION:
+        connection.rollback()
+        return
+    wait_ms = int(limits.STORE_MIGRATE_S * 1000)
+    waits = (f"SET LOCAL {name} = {wait_ms}" for name in _WAITS)
     driver: Any = connection.connection.dbapi_connection
-    driver.execute("BEGIN")
+    driver.execute("; ".join(("BEGIN", *waits, postgres_seat.TURN)))
     try:
         migrate.migrate(connection)
         driver.execute("COMMIT")
-    except BaseException:
+    finally:
+        connection.rollback()
         driver.rollback()
-        raise

@@ -1,8 +1,9 @@
 """Carries out one transaction at a time over one connection to PostgreSQL.
 
-A write that others hold up is run again while it is certain that nothing of it was committed: after a
-deadlock, a serialization failure or a unique violation, which is answered by looking up again (O-10), and
-after the loss of a connection that had been idle.
+Writers take turns, those of other Servers too: what a write has looked up is still true when it commits, as
+on SQLite (docs/decisions/0008). A transaction is run again only while it is certain that nothing of it was
+committed: after the loss of a connection that had been idle, and where somebody beside the turns got in the
+way; a unique violation is thus answered by looking up again (O-10).
 """
 
 import contextlib
@@ -18,7 +19,9 @@ from webcodex.core import limits
 from webcodex.storage import database, workers
 
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
-WRITE: Final = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+TURN: Final = f"SELECT pg_advisory_xact_lock({0x77635F7475726E})"
+"""Waits for the turn to write and keeps it until the transaction ends; the number spells wc_turn."""
+WRITE: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {TURN}"
 _HELD_UP: Final = frozenset({"40001", "40P01", "23505"})
 # The server says so itself: the transaction is undone.
 _NOT_COMMITTED: Final = ("23", "40")
@@ -67,7 +70,7 @@ class Seat:
         if not job.begin(functools.partial(_cut, driver)):
             raise database.StoreUnavailable("the database did not answer in time")
         try:
-            driver.execute(self._begin)
+            driver.execute(self._begin, prepare=False)  # two statements in one message cannot be prepared
             value = job.work(database.Transaction(connection))
             if self._begin == WRITE:
                 _commit(job, driver)
