@@ -46,7 +46,7 @@ async def test_a_hello_says_who_registers_and_what_is_served(place: Place, folde
     ]
     assert hello["capabilities"] == {
         "file_read": True,
-        "file_write": False,
+        "file_write": True,
         "git": True,
         "jobs": False,
         "async_jobs": False,

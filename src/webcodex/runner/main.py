@@ -8,10 +8,14 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from secrets import token_hex
+from time import time
 from typing import Final
 
 from webcodex.runner import (
+    edit_tools,
     git_safety,
+    kept_answers,
     logs,
     own_files,
     presence,
@@ -90,7 +94,16 @@ async def _serve(
         config_identity=configured.config_identity,
         directories=(state.path, configured.project_registry_dir),
     )
-    tasks = work.Work(registry, own, git_safety.find_git())
+    answers = kept_answers.KeptAnswers(state.path)
+    edits = edit_tools.Edits(
+        client_id=configured.client_id,
+        own=own,
+        answers=answers,
+        clock=lambda: int(time()),
+        token=lambda: token_hex(16),
+    )
+    edits.recover(registry.projects.values())
+    tasks = work.Work(registry, own, git_safety.find_git(), edits)
     runner = presence.Presence(configured, state.store_id, tasks)
     stop, reread = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()

@@ -8,10 +8,13 @@ from typing import Any, Final
 from webcodex.protocol import calls
 from webcodex.runner import (
     deadline,
+    edit_failures,
+    edit_tools,
     failures,
     file_tools,
     git_tools,
     listing,
+    output_checks,
     own_files,
     projects,
     text_search,
@@ -31,27 +34,37 @@ Handler = Callable[[projects.Project, calls.Request, deadline.Deadline], Awaitab
 class Work:
     """Everything this Runner can be asked to do, over the registry as it was last read."""
 
-    def __init__(self, registry: projects.Registry, own: own_files.OwnFiles, git: str | None) -> None:
+    def __init__(
+        self,
+        registry: projects.Registry,
+        own: own_files.OwnFiles,
+        git: str | None,
+        edits: edit_tools.Edits,
+    ) -> None:
         self.registry = registry
         self._own = own
         self._git = git
+        self._edits = edits
         self._files: Executor = ThreadPoolExecutor(file_tools.FILES_AT_ONCE, "files")
         self._gits: Executor = ThreadPoolExecutor(_GIT_AT_ONCE, "git")
         self._looks: Executor = ThreadPoolExecutor(_LOOKS_AT_ONCE, "looks")
         self._searches: Executor = ThreadPoolExecutor(text_search.AT_ONCE, "searches")
+        self._changes: Executor = ThreadPoolExecutor(1, "edits")
         self._handlers: Mapping[str, Handler] = {
             "read_files": self._read_files,
             "list_project_files": self._list_project_files,
             "search_project_texts": self._search_project_texts,
             "git_status": self._git_status,
             "workspace_changes": self._workspace_changes,
+            "edit_project_files": self._edit_project_files,
+            "check_outputs": self._check_outputs,
         }
 
     def capabilities(self) -> dict[str, bool]:
         """Returns what the hello promises: only what is served (R-33)."""
         return {
             "file_read": True,
-            "file_write": False,
+            "file_write": True,
             "git": self._git is not None,
             "jobs": False,
             "async_jobs": False,
@@ -82,9 +95,10 @@ class Work:
             raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT) from error
 
     def close(self) -> None:
-        """Drops what has not begun; what has begun ends at its deadline."""
+        """Drops what has not begun; an edit that has is finished, all else ends at its deadline (R-45)."""
         for pool in (self._files, self._gits, self._looks, self._searches):
             pool.shutdown(wait=False, cancel_futures=True)
+        self._changes.shutdown(wait=True, cancel_futures=True)
 
     async def _read_files(
         self, project: projects.Project, request: calls.Request, until: deadline.Deadline
@@ -124,4 +138,28 @@ class Work:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(
             self._looks, changes, project, self._own, self._git, request.body, until
+        )
+
+    async def _edit_project_files(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        edit = self._changes.submit(self._edits.edit, project, request.requested_by, request.body, until)
+        answer = asyncio.wrap_future(edit)
+        try:
+            await asyncio.wait([answer], timeout=until.remaining_s())
+        finally:
+            is_dropped = edit.cancel()
+            answer.cancel()
+        if is_dropped:
+            raise failures.RequestFailed(failures.TIMEOUT)
+        if not edit.done():
+            raise edit_failures.unknown([])
+        return edit.result()
+
+    async def _check_outputs(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(
+            self._looks, output_checks.check_outputs, project, self._own, request.body, until
         )
