@@ -31,8 +31,13 @@ CLOSED: Final = {
     "record_external_observation": "session_closed",
     "post_session_message": "session_closed",
     "resolve_session_message": "session_closed",
+    "prepare_goal_workflow": "session_closed",
+    "associate_goal_workflow_session": "session_closed",
 }
 RECORDED_REPORT: Final = {"adapter_id": "a" * 64, "event_id": "b" * 64, "observed_tool": "Bash"}
+ABSENT_GOAL: Final = "wc_goal_" + "0" * 16
+NEW_GOAL: Final = {"title": "x", "objective": "x", "idempotency_key": "k"}
+KEYED: Final = {"goal_id": "G", "expected_revision": 1, "idempotency_key": "k"}
 SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "list_projects": {},
     "read_files": {"project": DEMO, "items": [{"path": "a"}]},
@@ -57,6 +62,17 @@ SAMPLES: Final[dict[str, dict[str, Any]]] = {
         "project": DEMO,
         "edits": [{"path": "a", "op": "create", "expected_sha256": None, "content": ""}],
     },
+    "create_goal": NEW_GOAL,
+    "prepare_goal_workflow": {"session_id": "S", "completion_conditions": [], "steps": [], **NEW_GOAL},
+    "get_goal": {"goal_id": "G"},
+    "list_goals": {},
+    "present_goal_plan": {"goal_id": "G"},
+    "sync_goal_plan": {"goal_id": "G"},
+    "checkpoint_goal": {"completed_step_ids": [], "summary": "x", **KEYED},
+    "update_goal": {"title": "y", **KEYED},
+    "associate_goal_agent_task": {"task_id": "wc_agent_task_" + "0" * 16, **KEYED},
+    "associate_goal_workflow_session": {"session_id": "S", "goal_id": "G", "idempotency_key": "k"},
+    "finish_coding_task": {"project": DEMO, "session_id": "S"},
     "list_runners": {},
     "get_runtime_status": {},
     "read_tool_manifest": {},
@@ -123,8 +139,17 @@ async def _session(server: Server, token: str) -> str:
     return str(made["output"]["session_id"])
 
 
-def _arguments(name: str, session: str, **changed: str) -> dict[str, Any]:
-    filled = {key: session if value == "S" else value for key, value in SAMPLES[name].items()}
+async def _goal(server: Server, token: str) -> str:
+    _, made = await server.call("create_goal", {**NEW_GOAL, "idempotency_key": "first"}, token)
+    return str(made["output"]["goal"]["summary"]["goal_id"])
+
+
+def _arguments(name: str, session: str, goal: str = ABSENT_GOAL, **changed: str) -> dict[str, Any]:
+    placed = {"S": session, "G": goal}
+    filled = {
+        key: placed.get(value, value) if isinstance(value, str) else value
+        for key, value in SAMPLES[name].items()
+    }
     return {key: changed.get(key, value) for key, value in filled.items()}
 
 
@@ -198,16 +223,21 @@ async def test_a_foreign_object_is_answered_like_an_absent_one(tmp_path: Path) -
         admin_eve = await server.make_pat("eve", *ALL_BUT_ADMIN, "admin")
         session = await _session(server, ada)
         bootstraps = await _session(server, in_process.TOKEN)
+        goal, eves_goal = await _goal(server, ada), await _goal(server, admin_eve)
         for name, sample in SAMPLES.items():
             if name not in {tool.name for tool in registry.TOOLS}:
                 continue
             if "session_id" in sample:
-                _, answer = await server.call(name, _arguments(name, session), admin_eve)
+                _, answer = await server.call(name, _arguments(name, session, eves_goal), admin_eve)
                 assert _word(answer) == "unknown_project", name
-                _, answer = await server.call(name, _arguments(name, bootstraps), ada)
+                _, answer = await server.call(name, _arguments(name, bootstraps, goal), ada)
                 assert _word(answer) == "session_authority_denied", name
-                _, absent = await server.call(name, _arguments(name, "wc_sess_absent"), ada)
+                _, absent = await server.call(name, _arguments(name, "wc_sess_absent", goal), ada)
                 assert _word(absent) == "unknown_session_id", name
+            elif "goal_id" in sample:
+                foreign = await server.call(name, _arguments(name, session, goal), admin_eve)
+                assert foreign == await server.call(name, _arguments(name, session), admin_eve), name
+                assert _word(foreign[1]) == "goal_not_found", name
             elif "project" in sample:
                 foreign = await server.call(name, _arguments(name, session, project=FOREIGN), ada)
                 absent = await server.call(name, _arguments(name, session, project="agent:r2:absent"), ada)
@@ -227,17 +257,17 @@ async def test_a_short_name_never_selects_what_is_changed(tmp_path: Path) -> Non
             for tool in registry.TOOLS
             if "project" in tool.params.model_fields and not tool.annotations.read_only
         }
-        assert changing - {"record_external_observation"} == CHANGING
+        assert changing - {"record_external_observation", "finish_coding_task"} == CHANGING
 
 
 @requirement("C-24", "S-07", "H-51")
 async def test_a_closed_session_refuses_what_would_change_it_and_nothing_else(tmp_path: Path) -> None:
     async with furnished(tmp_path) as server:
         ada = await server.make_pat("ada", *ALL_BUT_ADMIN)
-        session = await _session(server, ada)
+        session, goal = await _session(server, ada), await _goal(server, ada)
         await server.call("close_session", {"session_id": session}, ada)
         for tool in registry.TOOLS:
-            sample = _arguments(tool.name, session)
+            sample = _arguments(tool.name, session, goal)
             if tool.name == "work_on_project":
                 sample["session_id"] = session
             if "session_id" not in sample:

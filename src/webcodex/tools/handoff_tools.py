@@ -7,7 +7,6 @@ from pydantic import Field
 from webcodex.core import (
     acceptance,
     access,
-    goal_context,
     handoff,
     handoff_facts,
     ids,
@@ -19,7 +18,7 @@ from webcodex.core.handoff_facts import Fence, HandoffFacts, Missing
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
-from webcodex.tools import authority, fields, handoff_gathering, workspace
+from webcodex.tools import authority, fields, goal_gathering, handoff_gathering, workspace
 from webcodex.tools.contract import (
     Audience,
     Done,
@@ -132,8 +131,9 @@ def _answer(tx: Transaction, work: Work, facts: HandoffFacts, params: ReadParams
         "project": session.project,
         "handoff_brief": handoff.brief(facts),
     }
-    if access.has_scope(work.caller, Scope.COMMUNICATION_READ):
-        output["goal_context"] = goal_context.goal_context(goal_context.Goals.UNAVAILABLE)
+    goals = goal_gathering.context(tx, work.caller, session.session_id)
+    if goals is not None:
+        output["goal_context"] = goals
     accepted = acceptance.acceptance(facts)
     if accepted is not None:
         output["acceptance"] = accepted

@@ -12,7 +12,9 @@ from webcodex.tools import (
     arguments,
     edit_tools,
     errors,
+    finish_tools,
     gateway_tools,
+    goal_tools,
     handoff_tools,
     manifest_tools,
     message_tools,
@@ -20,6 +22,7 @@ from webcodex.tools import (
     project_tools,
     reading_tools,
     recording,
+    running_calls,
     runtime_tools,
     session_tools,
 )
@@ -67,6 +70,8 @@ TOOLS: Final[tuple[Tool, ...]] = (
     *reading_tools.TOOLS,
     *edit_tools.TOOLS,
     *handoff_tools.TOOLS,
+    *finish_tools.TOOLS,
+    *goal_tools.TOOLS,
     *observation_tools.TOOLS,
     *runtime_tools.declared(lambda: TOOLS),
     manifest_tools.declared(lambda: TOOLS, SHORT_SET),
@@ -232,7 +237,8 @@ async def _perform_recorded(services: Services, tool: Tool, call: Call, read: ar
     try:
         if opened.refusal is not None:
             raise opened.refusal
-        done = await _handle(services, tool, call, opened.target, read.params, call_id=opened.call_id)
+        with running_calls.noted(services.database, opened.call_id, tool.name, opened.sessions):
+            done = await _handle(services, tool, call, opened.target, read.params, call_id=opened.call_id)
         facts, outcome = done.facts, ledger.Outcome.SUCCEEDED
     except ToolError as error:
         facts = {"error_kind": error.error_kind, **error.facts}

@@ -94,7 +94,7 @@ class WorkspaceShown(Result):
 
 
 class GoalReentry(Result):
-    """The active Goals of a resumed Session; unavailable while Goals are not served."""
+    """The identities of a resumed Session's active Goals, or that they could not be read (G-60)."""
 
     available: bool
     truncated: bool

@@ -11,7 +11,7 @@ from webcodex.storage import projects
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
 from webcodex.storage.projects import Project
-from webcodex.tools import authority, fields, session_results, workspace
+from webcodex.tools import authority, fields, goal_gathering, session_results, workspace
 from webcodex.tools.contract import (
     Annotations,
     Done,
@@ -32,7 +32,6 @@ GUIDANCE: Final = {
     ),
     "minimal": "Name this session_id in later calls. Unknown outcomes are observed, never repeated.",
 }
-NO_GOALS: Final[JsonObject] = {"available": False, "truncated": False, "goals": []}
 
 
 class WorkParams(Params):
@@ -134,7 +133,7 @@ async def _work(work: Work, params: WorkParams) -> Done:
         raise AssertionError("work_on_project is authorised with a Project")
     if params.mode == "worktree":
         raise ToolError("agent_capability_unavailable")
-    session, number, project_ref = await work.services.database.write(
+    session, number, project_ref, goals = await work.services.database.write(
         lambda tx: _begin(tx, work, project, params)
     )
     found = await workspace.read(work)
@@ -151,14 +150,14 @@ async def _work(work: Work, params: WorkParams) -> Done:
         "guidance": {"profile": params.guidance_profile, "text": GUIDANCE[params.guidance_profile]},
         "workspace": workspace.shown(found),
     }
-    if work.target.session is not None and access.has_scope(work.caller, Scope.COMMUNICATION_READ):
-        output["goal_reentry"] = NO_GOALS
+    if goals is not None:
+        output["goal_reentry"] = goals
     return Done(output=output)
 
 
 def _begin(
     tx: Transaction, work: Work, project: Project, params: WorkParams
-) -> tuple[sessions.Session, int, str]:
+) -> tuple[sessions.Session, int, str, JsonObject | None]:
     kept = redaction.instruction(params.instruction)
     session = _resumed_or_new(tx, work, project, kept)
     now = work.services.now()
@@ -180,7 +179,9 @@ def _begin(
     stored_sessions.instruct(tx, session.session_id, kept.text, is_redacted=kept.redacted)
     session = stored_sessions.append(tx, session, [event], now=now)
     number = stored_sessions.ref_number(tx, session.session_id)
-    return session, number, projects.mint_ref(tx, work.caller.authority, project.canonical)
+    is_resumed = work.target.session is not None
+    goals = goal_gathering.identities(tx, work.caller, session.session_id) if is_resumed else None
+    return session, number, projects.mint_ref(tx, work.caller.authority, project.canonical), goals
 
 
 def _resumed_or_new(tx: Transaction, work: Work, project: Project, kept: redaction.Kept) -> sessions.Session:
