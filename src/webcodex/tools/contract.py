@@ -251,6 +251,7 @@ class Tool:
     """One verb: its names, shapes, rights and the function that does it.
 
     ``writes_own_events`` marks a tool that writes its own event to its Session instead of a pair (S-11).
+    ``demand_of`` gives the demand of a call where it depends on the arguments.
     ``value_words`` gives the error word of a value fault by the argument it is in, else ``value_word``.
     """
 
@@ -267,6 +268,7 @@ class Tool:
     effect: Effect = Effect.READ
     annotations: Annotations = READS
     demand: sessions.Demand = field(default_factory=sessions.Demand)
+    demand_of: Callable[[Any], sessions.Demand] | None = None
     writes_own_events: bool = False
     value_word: str = "invalid_arguments"
     value_words: Mapping[str, str] = field(default_factory=dict)

@@ -3,10 +3,11 @@
 Whatever projects a Session's standing gathers here: the brief and the rows of the console.
 """
 
-from webcodex.core import handoff_facts, sessions
+from webcodex.core import handoff_facts, limits, sessions
 from webcodex.core import messages as core_messages
 from webcodex.core.handoff_facts import Count, Fence, HandoffFacts, Missing, OutputCheck, ReportsMissing
-from webcodex.storage import messages, observations, validations
+from webcodex.core.json_value import JsonObject
+from webcodex.storage import jobs, messages, observations, validations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools.contract import ToolError
@@ -38,7 +39,7 @@ def gather(
         ledger=_ledger(tx, session),
         messages=_messages(tx, session_id),
         validation=validation,
-        jobs=Missing.JOBS,
+        jobs=_jobs(tx, session_id),
         workspace=workspace,
         reports=_reports(tx, session),
         changed=changed,
@@ -57,10 +58,18 @@ def gather_for_row(tx: Transaction, session: sessions.Session) -> HandoffFacts:
         ledger=handoff_facts.Ledger(),
         messages=_messages(tx, session.session_id),
         validation=validation,
-        jobs=Missing.JOBS,
+        jobs=_jobs(tx, session.session_id),
         workspace=Missing.WORKSPACE_NOT_REQUESTED,
         reports=(),
     )
+
+
+def events(tx: Transaction, session_id: str) -> list[JsonObject]:
+    """Returns every kept event, oldest first, or none where they cannot be read; ``gather`` tells which."""
+    try:
+        return tx.attempt(lambda: stored_sessions.newest_events(tx, session_id, limits.SESSION_EVENTS))
+    except StoreError:
+        return []
 
 
 def fence(tx: Transaction, session_id: str) -> Fence:
@@ -94,6 +103,13 @@ def _messages(tx: Transaction, session_id: str) -> handoff_facts.MessageFacts:
     except StoreError:
         return Missing.MESSAGES
     return tuple(core_messages.fact(message) for message in kept)
+
+
+def _jobs(tx: Transaction, session_id: str) -> handoff_facts.JobFacts:
+    try:
+        return tx.attempt(lambda: jobs.facts(tx, session_id))
+    except StoreError:
+        return Missing.JOBS
 
 
 def _proofs(

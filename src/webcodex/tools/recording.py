@@ -66,7 +66,8 @@ def check(tx: Transaction, tool: Tool, call: Call, read: arguments.Read) -> Chec
     if read.params is None:
         raise ToolError(read.fault or tool.value_word)
     target = tool.authorize(tx, call.caller, read.params)
-    refusal = None if target.session is None else _refusal(target.session, tool)
+    demand = tool.demand if tool.demand_of is None else tool.demand_of(read.params)
+    refusal = None if target.session is None else _refusal(target.session, demand)
     return Checked(target=target, recorder=recorder, refusal=refusal)
 
 
@@ -150,8 +151,8 @@ def _evidence(
     return tool.evidence.ended(tx, ended)
 
 
-def _refusal(business: sessions.Session, tool: Tool) -> ToolError | None:
-    refused = sessions.refuse(business, tool.demand)
+def _refusal(business: sessions.Session, demand: sessions.Demand) -> ToolError | None:
+    refused = sessions.refuse(business, demand)
     if refused is None:
         return None
     reason, guard = refused

@@ -11,15 +11,19 @@ from webcodex.tools.contract import Work
 
 async def read(work: Work) -> WorkspaceFacts:
     """Returns the Git facts, or that there are none: no Project, Runner away, too late, facts missing."""
+    return facts(await status(work))
+
+
+async def status(work: Work) -> JsonObject:
+    """Returns the Runner's whole Git status, or nothing where there is none within 8 s (H-07)."""
     if work.target.project is None:
-        return Missing.WORKSPACE
+        return {}
     within_s = min(limits.WORKSPACE_S, work.waits.safe_s)
     try:
         async with asyncio.timeout(within_s):
-            answer = await runner_calls.ask(work, "git_status", {}, budget_s=within_s)
+            return await runner_calls.ask(work, "git_status", {}, budget_s=within_s)
     except (ports.RunnerError, TimeoutError):
-        return Missing.WORKSPACE
-    return facts(answer)
+        return {}
 
 
 def facts(answer: JsonObject) -> WorkspaceFacts:
