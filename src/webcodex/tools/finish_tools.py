@@ -4,19 +4,29 @@ Never closes the Session (S-06), and never says that a task is done.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from webcodex.core import acceptance, access, handoff, handoff_facts, redaction, sensitive_paths, sessions
+from webcodex.core import acceptance, access, handoff, redaction, sensitive_paths, sessions
 from webcodex.core import task_outcome as outcomes
 from webcodex.core.access import Scope
-from webcodex.core.handoff_facts import Fence, HandoffFacts, Missing
+from webcodex.core.handoff_facts import Fence, Missing
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import changes, validations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
-from webcodex.tools import authority, fields, handoff_gathering, runner_calls, workspace
+from webcodex.storage.projects import Project
+from webcodex.tools import (
+    authority,
+    fields,
+    goal_gathering,
+    handoff_gathering,
+    runner_calls,
+    session_results,
+    workspace,
+)
 from webcodex.tools.contract import Annotations, Done, Effect, Params, Result, Target, Tool, ToolError, Work
 from webcodex.tools.ports import RunnerError
 
@@ -119,9 +129,10 @@ class FinishResult(Result):
     task_outputs: TaskOutputs | None = None
     handoff_brief: dict[str, Any]
     acceptance: dict[str, Any] | None = None
+    goal_follow_up: session_results.GoalReentry | None = None
 
 
-class _Answer(Result):
+class _Checked(Result):
     items: list[OutputItem]
 
 
@@ -134,63 +145,83 @@ def _demand(params: FinishParams) -> sessions.Demand:
     return sessions.Demand(changes_session=len(params.outputs) > 0)
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Looked:
+    """What was seen before the snapshot: the fence, the change counter, and what the Runner said."""
+
+    fence: Fence
+    counter: int
+    status: JsonObject | None
+    checked: JsonObject | None
+
+
 async def _finish(work: Work, params: FinishParams) -> Done:
-    session, project = work.target.session, work.target.project
-    assert session is not None
-    assert project is not None
-    read = work.services.database.read
+    looked = await _look(work, params)
+    database = work.services.database
+    if looked.checked is None:
+        return Done(output=await database.read(lambda tx: _answer(tx, work, params, looked)))
+
+    def kept(tx: Transaction) -> JsonObject:
+        _keep(tx, work, looked)
+        return {**_answer(tx, work, params, looked), "task_outputs": looked.checked}
+
+    return Done(output=await database.write(kept))
+
+
+async def _look(work: Work, params: FinishParams) -> _Looked:
+    session, project = _named(work)
 
     def moment(tx: Transaction) -> tuple[Fence, int]:
         return handoff_gathering.fence(tx, session.session_id), changes.counter(tx, project.canonical)
 
-    before, counter = await read(moment)
-    checked = await _checked(work, params.outputs) if params.outputs else None
-    status = await workspace.status(work) if params.include_workspace else None
-    found = Missing.WORKSPACE_NOT_REQUESTED if status is None else workspace.facts(status)
-
-    def gathered(tx: Transaction) -> tuple[HandoffFacts, list[JsonObject]]:
-        facts = handoff_gathering.gather(
-            tx,
-            session.session_id,
-            workspace=found,
-            wants_validation=params.include_validation,
-            before=before if params.include_workspace else None,
-        )
-        return facts, handoff_gathering.events(tx, session.session_id)
-
-    def kept(tx: Transaction) -> tuple[HandoffFacts, list[JsonObject]]:
-        check = {**(checked or {}), "project": project.canonical, "counter": counter}
-        _keep(tx, session.session_id, check)
-        return gathered(tx)
-
-    facts, events = await (read(gathered) if checked is None else work.services.database.write(kept))
-    return Done(output=_output(facts, events, status or {}, checked, params))
+    fence, counter = await work.services.database.read(moment)
+    return _Looked(
+        fence=fence,
+        counter=counter,
+        checked=await _checked(work, params.outputs) if params.outputs else None,
+        status=await workspace.status(work) if params.include_workspace else None,
+    )
 
 
-def _keep(tx: Transaction, session_id: str, check: JsonObject) -> None:
-    locked = stored_sessions.lock(tx, session_id)
+def _named(work: Work) -> tuple[sessions.Session, Project]:
+    session, project = work.target.session, work.target.project
+    assert session is not None
+    assert project is not None
+    return session, project
+
+
+def _keep(tx: Transaction, work: Work, looked: _Looked) -> None:
+    """Stores the check of outputs with the counter of before it, unless the Session was closed meanwhile."""
+    session, project = _named(work)
+    locked = stored_sessions.lock(tx, session.session_id)
     if locked is None or not locked.is_active:
         raise ToolError(sessions.Refusal.CLOSED.value)
-    validations.keep_output_check(tx, session_id, check)
+    check = {**(looked.checked or {}), "project": project.canonical, "counter": looked.counter}
+    validations.keep_output_check(tx, session.session_id, check)
 
 
-def _output(
-    facts: HandoffFacts,
-    events: list[JsonObject],
-    status: JsonObject,
-    checked: JsonObject | None,
-    params: FinishParams,
-) -> JsonObject:
+def _answer(tx: Transaction, work: Work, params: FinishParams, looked: _Looked) -> JsonObject:
+    session_id, status = _named(work)[0].session_id, looked.status
+    facts = handoff_gathering.gather(
+        tx,
+        session_id,
+        workspace=Missing.WORKSPACE_NOT_REQUESTED if status is None else workspace.facts(status),
+        wants_validation=params.include_validation,
+        before=None if status is None else looked.fence,
+    )
+    recorded = outcomes.recorded(handoff_gathering.events(tx, session_id))
+    judged = outcomes.outcome(facts, _listing(status or {}), recorded, summary_only=params.summary_only)
     brief = handoff.brief(facts)
-    listing = _listing(status) if isinstance(facts.workspace, handoff_facts.Git) else outcomes.Listing()
-    judged = outcomes.outcome(facts, listing, outcomes.recorded(events), summary_only=params.summary_only)
-    output = {**judged, "suggested_next_actions": brief["next_actions"], "handoff_brief": brief}
-    if checked is not None:
-        output["task_outputs"] = checked
-    accepted = acceptance.acceptance(facts)
-    if accepted is not None:
-        output["acceptance"] = accepted
-    return output
+    siblings = {
+        "acceptance": acceptance.acceptance(facts),
+        "goal_follow_up": goal_gathering.identities(tx, work.caller, session_id),
+    }
+    return {
+        **judged,
+        "suggested_next_actions": brief["next_actions"],
+        "handoff_brief": brief,
+        **{name: sibling for name, sibling in siblings.items() if sibling is not None},
+    }
 
 
 async def _checked(work: Work, paths: Sequence[str]) -> JsonObject:
@@ -199,7 +230,7 @@ async def _checked(work: Work, paths: Sequence[str]) -> JsonObject:
     try:
         budget_s = min(CHECK_S, work.waits.safe_s)
         answer = await runner_calls.ask(work, "check_outputs", {"paths": asked}, budget_s=budget_s)
-        told = {item.path: item for item in _Answer.model_validate(answer).items}
+        told = {item.path: item for item in _Checked.model_validate(answer).items}
     except (RunnerError, ValidationError):
         told = {}
     nothing = {"status": "unavailable", "size": None, "sha256": None}
