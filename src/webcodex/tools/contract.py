@@ -234,11 +234,13 @@ class Ended:
 class Evidence:
     """What a tool leaves beside its events, in their transactions, with or without a Session (S-40, S-42).
 
-    ``ended`` returns what the finished events of the Sessions say in addition.
+    ``ended`` returns what the finished events of the Sessions say in addition. ``unended`` runs later instead
+    where those could not be stored; it may run twice, and after ``ended`` too.
     """
 
     begun: Callable[[Transaction, Begun], None]
     ended: Callable[[Transaction, Ended], JsonObject]
+    unended: Callable[[Transaction, Begun], None] | None = None
 
 
 def no_target(_tx: Transaction, _caller: access.Caller, _params: object) -> Target:

@@ -240,6 +240,11 @@ def _ended(tx: Transaction, ended: Ended) -> JsonObject:
     return {"execution_state": UNKNOWN, **_paths("observed", targets)}
 
 
+def _unended(tx: Transaction, begun: Begun) -> None:
+    """Raises the counter of a call whose end is not stored, as a restart would (S-42)."""
+    changes.end(tx, call_id=begun.call_id, raises=True)
+
+
 def _summary(params: EditParams) -> str:
     ops = [edit.op for edit in params.edits]
     return ", ".join(f"{ops.count(op)} {op}" for op in dict.fromkeys(ops))
@@ -262,7 +267,7 @@ TOOLS: Final = (
         value_words={"session_id": "invalid_session_id"},
         describe_input=lambda params: {"input_summary": _summary(params)},
         authorize=_authorize,
-        evidence=Evidence(begun=_begun, ended=_ended),
+        evidence=Evidence(begun=_begun, ended=_ended, unended=_unended),
         handler=_edit,
     ),
 )

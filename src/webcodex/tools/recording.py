@@ -3,16 +3,24 @@
 Never writes for adapter traffic (S-51), and nothing for a call refused before check 12 (S-52).
 """
 
+import asyncio
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 from webcodex.core import ids, ledger, sessions
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import sessions as stored_sessions
-from webcodex.storage.database import Transaction
+from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools import arguments, authority
 from webcodex.tools.contract import Begun, Call, Effect, Ended, Recording, Target, Tool, ToolError
 from webcodex.tools.ports import Services
+
+log = logging.getLogger(__name__)
+
+SETTLE_AFTER_S: Final = (0.5, 2.0, 8.0, 30.0)
+"""How long to wait before each try to settle a call whose end could not be stored."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,6 +146,25 @@ def close_call(
         event = ledger.Event(event_id=event_id, kind=ledger.Kind.CALL_FINISHED, at=now, facts=facts)
         stored_sessions.append(tx, session, [event], now=now, calls=1)
     return written
+
+
+async def settle_later(services: Services, tool: Tool, opened: Opened) -> None:
+    """Stores what is left of a call whose finished events were not stored; gives up after a few tries.
+
+    A restart of the Server settles what is still open then.
+    """
+    unended = None if tool.evidence is None else tool.evidence.unended
+    begun = opened.begun
+    if unended is None or begun is None:
+        return
+    for wait_s in SETTLE_AFTER_S:
+        await asyncio.sleep(wait_s)
+        try:
+            await services.database.write(lambda tx: unended(tx, begun))
+        except StoreError as error:
+            log.warning("action=call_not_settled tool=%s error=%s", tool.name, type(error).__name__)
+        else:
+            return
 
 
 def _evidence(

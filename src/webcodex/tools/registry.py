@@ -265,7 +265,14 @@ async def _closed(
         return await asyncio.shield(close)
     except StoreError as error:
         log.warning("action=call_not_closed tool=%s error=%s", tool.name, type(error).__name__)
+        _keep(asyncio.create_task(recording.settle_later(services, tool, opened)))
         return None
+
+
+def _keep(closing: asyncio.Task[None]) -> None:
+    """Holds on to a task that nobody waits for, until it ends."""
+    _CLOSING.add(closing)
+    closing.add_done_callback(_CLOSING.discard)
 
 
 async def _opened(services: Services, tool: Tool, call: Call, read: arguments.Read) -> recording.Opened:
@@ -275,9 +282,7 @@ async def _opened(services: Services, tool: Tool, call: Call, read: arguments.Re
     try:
         return await asyncio.shield(opening)
     except asyncio.CancelledError:
-        closing = asyncio.create_task(_close_unbegun(services, tool, opening))
-        _CLOSING.add(closing)
-        closing.add_done_callback(_CLOSING.discard)
+        _keep(asyncio.create_task(_close_unbegun(services, tool, opening)))
         raise
 
 
