@@ -1,7 +1,6 @@
 """What all tests share: how properties are drawn, and the line that says how the requirements stand."""
 
 import os
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import hypothesis
@@ -10,6 +9,8 @@ import pytest
 from tests import requirements
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from tests.storage.postgres_server import Cluster
 
 hypothesis.settings.register_profile(

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import requirement
+from tests.storage import stores
 from webcodex.storage import runners
-from webcodex.storage.database import Transaction
-from webcodex.storage.engine import SqliteDatabase
+from webcodex.storage.database import Database, Transaction
 
 DESK = runners.Runner(
     client_id="desk",
@@ -25,31 +25,29 @@ DESK = runners.Runner(
 )
 
 
-@pytest.fixture
-async def database(tmp_path: Path) -> AsyncIterator[SqliteDatabase]:
-    opened = SqliteDatabase(tmp_path / "webcodex.db")
-    await opened.write(lambda tx: runners.save(tx, DESK))
-    yield opened
-    opened.close()
+@pytest.fixture(params=stores.BOTH)
+async def database(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Database]:
+    with stores.opener(request.param, tmp_path, request) as opened:
+        first = opened()
+        await first.write(lambda tx: runners.save(tx, DESK))
+        first.close()
+        again = opened()
+        yield again
+        again.close()
 
 
-async def found(database: SqliteDatabase, client_id: str = "desk") -> runners.Runner | None:
-    return await database.read(lambda tx: runners.find(tx, client_id))
-
-
-@requirement("R-34")
-async def test_lease_comes_back_from_another_opening_of_the_store(tmp_path: Path) -> None:
-    first = SqliteDatabase(tmp_path / "webcodex.db")
-    await first.write(lambda tx: runners.save(tx, DESK))
-    first.close()
-    again = SqliteDatabase(tmp_path / "webcodex.db")
-    assert await found(again) == DESK
-    assert await found(again, "lap") is None
-    again.close()
+async def found(database: Database, client_id: str = "desk") -> runners.Runner | None:
+    return await database.write(lambda tx: runners.find(tx, client_id))
 
 
 @requirement("R-34")
-async def test_saving_again_replaces_every_field_of_that_client_only(database: SqliteDatabase) -> None:
+async def test_lease_comes_back_from_another_opening_of_the_store(database: Database) -> None:
+    assert await found(database) == DESK
+    assert await found(database, "lap") is None
+
+
+@requirement("R-34")
+async def test_saving_again_replaces_every_field_of_that_client_only(database: Database) -> None:
     lap = replace(DESK, client_id="lap", user_id=None)
     changed = runners.Runner(
         client_id="desk",
@@ -70,7 +68,7 @@ async def test_saving_again_replaces_every_field_of_that_client_only(database: S
 
 
 @requirement("R-34")
-async def test_contact_is_noted_without_touching_anything_else(database: SqliteDatabase) -> None:
+async def test_contact_is_noted_without_touching_anything_else(database: Database) -> None:
     await database.write(lambda tx: runners.note_seen(tx, "desk", 1_790_000_060, said_goodbye=True))
     await database.write(lambda tx: runners.note_seen(tx, "nobody", 1, said_goodbye=True))
     assert await found(database) == replace(DESK, last_seen_at=1_790_000_060, said_goodbye=True)
@@ -78,7 +76,7 @@ async def test_contact_is_noted_without_touching_anything_else(database: SqliteD
 
 
 @requirement("R-34")
-async def test_registration_that_fails_later_leaves_the_lease_as_it_was(database: SqliteDatabase) -> None:
+async def test_registration_that_fails_later_leaves_the_lease_as_it_was(database: Database) -> None:
     class Refused(Exception):
         pass
 

@@ -70,8 +70,10 @@ class ScriptedRunner:
 class House:
     """The real store and the real tools over a scripted Runner and a clock that the test moves."""
 
-    def __init__(self, folder: Path, opened: Callable[[], Database] | None = None) -> None:
-        """Stands on a file in ``folder``, or on what ``opened`` opens."""
+    def __init__(
+        self, folder: Path, opened: Callable[[], Database] | None = None, *, first_id: int = 1
+    ) -> None:
+        """Stands on a file in ``folder``, or on what ``opened`` opens; counts its ids from ``first_id``."""
         self.path = folder / "webcodex.db"
         if opened is None:
             self.path.write_bytes(empty_store.content())
@@ -79,7 +81,7 @@ class House:
         self.now = 1_790_000_000
         self.runner = ScriptedRunner()
         self.database = self._open()
-        self._entropy = itertools.count(1)
+        self._entropy = itertools.count(first_id)
         self.services = ports.Services(
             database=self.database,
             runners=self.runner,

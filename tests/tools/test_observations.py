@@ -277,7 +277,7 @@ async def test_concurrent_differing_reports_leave_one_row(house: House) -> None:
 @requirement("O-10", "O-27", "S-67")
 async def test_no_report_is_stored_after_a_close(house: House) -> None:
     session = await house.session()
-    calls = [house.call(RECORD, **report(session, event)) for event in range(1, 21)]
+    calls = [house.call(RECORD, **report(session, event)) for event in range(1, 41)]
     calls.insert(10, house.call("close_session", session_id=session))
     answers = await asyncio.gather(*calls)
     refused = [answer["output"] for answer in answers if answer["success"] is False]
@@ -286,7 +286,7 @@ async def test_no_report_is_stored_after_a_close(house: House) -> None:
         json.dumps({"error_kind": "session_closed", "state_changed": False, "recovery_kind": "user_action"})
     }
     listed = await house.output(LIST, project=DEMO, session_id=session)
-    assert len(listed["observations"]) == 20 - len(refused)
+    assert len(listed["observations"]) == 40 - len(refused)
 
 
 @requirement("O-31", "M-20", "C-12")

@@ -23,8 +23,8 @@ TURN: Final = f"SELECT pg_advisory_xact_lock({0x77635F7475726E})"
 """Waits for the turn to write and keeps it until the transaction ends; the number spells wc_turn."""
 WRITE: Final = f"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {TURN}"
 _HELD_UP: Final = frozenset({"40001", "40P01", "23505"})
-# The server says so itself: the transaction is undone.
-_NOT_COMMITTED: Final = ("23", "40")
+# The database says so itself: a constraint or another writer refused, or the turn was over before the commit.
+_NOT_COMMITTED: Final = ("23", "25P03", "40")
 
 
 class _Again(Exception):
