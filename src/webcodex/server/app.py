@@ -25,6 +25,7 @@ from webcodex.server import (
     store,
 )
 from webcodex.server.authentication import RUNNER_PATH, Authentication
+from webcodex.tools import unfinished
 from webcodex.tools.ports import Services
 
 _WEBSOCKET_ONLY: Final = answers.error(426, "Connect with a WebSocket", (b"upgrade", b"websocket"))
@@ -52,6 +53,7 @@ class Application:
             entropy=secrets.token_bytes,
         )
         built = services.build(self.database, self._runners, now)
+        self._services = built
         self._routes: Mapping[str, ASGIApp] = {
             mcp_endpoint.PATH: mcp_endpoint.McpEndpoint(built, chosen, self.authentication),
             RUNNER_PATH: self._without_websocket,
@@ -73,8 +75,14 @@ class Application:
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
-        """Answers until the block ends, then closes every Runner's connection and the database."""
+        """Answers until the block ends, then closes every Runner's connection and the database.
+
+        Raises:
+            StoreError: what the calls of the Server before this one left open cannot be settled.
+
+        """
         try:
+            await self.database.write(lambda tx: unfinished.settle(tx, self._services))
             yield
         finally:
             await self._runners.close()

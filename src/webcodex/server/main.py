@@ -11,7 +11,7 @@ from typing import Final, NoReturn
 
 from webcodex.server import logs, settings
 from webcodex.storage import migrate
-from webcodex.storage.database import StoreUnavailable
+from webcodex.storage.database import StoreError
 
 NOT_STARTED: Final = 2
 BACKLOG: Final = 1024
@@ -58,12 +58,12 @@ def _serve(chosen: settings.Settings, listener: socket.socket) -> None:
 
     try:
         application = app.Application(chosen)
-    except StoreUnavailable:
+        serving.run(application, listener, _url(chosen, listener))
+    except StoreError:
         raise _CannotStart(_NO_FILE if chosen.database_url is None else _NO_SERVICE) from None
     except migrate.UnknownSchema as error:
         place = "WEBCODEX_DATA" if chosen.database_url is None else "WEBCODEX_DATABASE_URL"
         raise _CannotStart(f"The database of {place} cannot be used: {error}.") from None
-    serving.run(application, listener, _url(chosen, listener))
 
 
 def _listener(chosen: settings.Settings) -> socket.socket:

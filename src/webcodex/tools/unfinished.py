@@ -1,0 +1,20 @@
+"""Settles what calls of a Server that is gone have left open (S-14, S-40, S-42)."""
+
+from webcodex.core import validation
+from webcodex.storage import changes, jobs
+from webcodex.storage.database import Transaction
+from webcodex.tools import validation_recording
+from webcodex.tools.ports import Services
+
+
+def settle(tx: Transaction, services: Services) -> int:
+    """Leaves no change and no attempt open; returns how many changes may have been made.
+
+    Right only before the first call of this Server. Their started events stay as they are (S-14).
+    """
+    for job_id in validation_recording.settle_unfinished(tx):
+        ended = jobs.terminal_of(tx, job_id)
+        verdict = None if ended is None else validation.verdict_of(*ended)
+        if verdict is not None:
+            validation_recording.job_ended(tx, services, job_id=job_id, at=services.now(), verdict=verdict)
+    return changes.settle_unfinished(tx)
