@@ -35,7 +35,7 @@ DEFERRED: Final[dict[str, str]] = {
     "Agents, AgentTasks and Runs are not served yet": "T-01..T-64",
     "The Runner drives no coding agent yet": "A-77 R-43 R-70..R-72 X-01..X-70",
     "The Runner sends no events yet, so it has no journal to resume": "R-46..R-48",
-    "Edits are not served yet": "R-54..R-56",
+    "Edits are not served yet": "R-54",
     "Jobs are not served yet": "R-60..R-64",
     "No process tree is started before Jobs and Runs are served": "R-65..R-66",
     "The recovery entry is not written yet": "A-50..A-54 A-56..A-63 A-73 A-76 A-87..A-89",

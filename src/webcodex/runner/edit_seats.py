@@ -9,7 +9,7 @@ from typing import Final
 
 from webcodex.runner import edit_intent, own_files, path_form, write_places
 
-_GONE: Final = frozenset({errno.ENOENT, errno.ENOTDIR})
+_IN_THE_WAY: Final = frozenset({errno.ENOTDIR, errno.ELOOP, errno.EMLINK})
 
 
 @dataclass(kw_only=True, slots=True)
@@ -19,7 +19,7 @@ class Seat:
     target: edit_intent.Target
     directory: int | None
     is_blocked: bool = False
-    """Something stands in the way, so nothing can be said about the target."""
+    """A link or a file stands in the way, so nothing can be said about the target."""
 
     may_be_changed: bool = False
     """The change of the target was begun, or it is unknown how far its edit came."""
@@ -94,9 +94,9 @@ def _found(root: int, target: edit_intent.Target, own: own_files.OwnFiles) -> Se
 def _directory(root: int, names: tuple[str, ...], own: own_files.OwnFiles) -> int | None:
     try:
         return write_places.descend(root, names, own)
+    except FileNotFoundError:
+        return None
     except OSError as error:
-        if error.errno in _GONE:
-            return None
-        if error.errno == errno.ELOOP:
+        if error.errno in _IN_THE_WAY:
             raise path_form.PathRefused("invalid_path") from error
         raise
