@@ -38,6 +38,7 @@ class Conversation:
         self._socket = socket
         self._runner = runner
         self._work = tasks
+        self._outbox = tasks.jobs.shelf.outbox
         self._link = runner_link.RunnerLink(
             client_id=runner.client_id, runner_instance_id=runner.instance_id, now=monotonic()
         )
@@ -53,10 +54,11 @@ class Conversation:
             WebSocketException: the connection broke.
 
         """
+        await self._work.settled()
         await self._send(self._link.hello(self._runner.hello()))
         parts = [
             asyncio.create_task(part)
-            for part in (self._listen(), self._keep_alive(), self._publish(), self._leave(stop))
+            for part in (self._listen(), self._keep_alive(), self._publish(), self._tell(), self._leave(stop))
         ]
         try:
             done, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -65,6 +67,7 @@ class Conversation:
         finally:
             self._over.set()
             self._link.end()
+            self._outbox.end()
             for task in (*parts, *self._serving):
                 task.cancel()
             await asyncio.gather(*parts, *self._serving, return_exceptions=True)
@@ -97,8 +100,20 @@ class Conversation:
             for page in self._runner.pages():
                 await self._send(messages.text(page))
 
+    async def _tell(self) -> None:
+        """Sends what the Runs and Jobs have to tell, for as long as the Server takes note of it (R-47)."""
+        while True:
+            await self._outbox.changed.wait()
+            self._outbox.changed.clear()
+            await self._send_events()
+
+    async def _send_events(self) -> None:
+        while (event := self._outbox.take()) is not None:
+            await self._send(messages.text(event))
+
     async def _leave(self, stop: asyncio.Event) -> None:
         await stop.wait()
+        await self._send_events()
         farewell = self._link.goodbye("shutdown")
         if farewell is not None:
             await self._send(farewell)
@@ -115,6 +130,7 @@ class Conversation:
                 self.verdict = Verdict.WELCOMED
                 self.registered_at = monotonic()
                 self._registered.set()
+                self._outbox.begin(event.resume)
                 log.info("action=link_registered connection=%s", event.connection_id)
             case runner_link.TurnedAway():
                 forbidden = event.code == "register_forbidden"
@@ -122,7 +138,9 @@ class Conversation:
                 log.warning("action=link_turned_away code=%s reason=%s", event.code, event.reason)
             case runner_link.InventoryAnswered():
                 log.info("action=inventory_answered status=%s", event.status.status)
-            case runner_link.Acknowledged() | runner_link.Ponged():
+            case runner_link.Acknowledged():
+                self._outbox.acknowledge(event.ack)
+            case runner_link.Ponged():
                 pass
 
     async def _serve(self, received: runner_link.WorkReceived) -> None:

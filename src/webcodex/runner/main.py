@@ -15,6 +15,9 @@ from typing import Final
 from webcodex.runner import (
     edit_tools,
     git_safety,
+    job_shelf,
+    job_store,
+    jobs,
     kept_answers,
     logs,
     own_files,
@@ -23,12 +26,15 @@ from webcodex.runner import (
     server_link,
     settings,
     state_dir,
+    streams,
     toml_table,
     work,
 )
 
 CONFIG_VARIABLE: Final = "WEBCODEX_RUNNER_CONFIG"
 BAD_CONFIGURATION: Final = 2
+_FAREWELL_S: Final = 5.0
+"""What a shutdown of 12 s leaves to the link, beside 3 s for Jobs and what comes to join (R-65)."""
 
 log = logging.getLogger(__name__)
 
@@ -103,21 +109,42 @@ async def _serve(
         token=lambda: token_hex(16),
     )
     edits.recover(registry.projects.values())
-    tasks = work.Work(registry, own, git_safety.find_git(), edits)
+    shelf = job_shelf.JobShelf(job_store.JobStore(state.path), answers, streams.Outbox())
+    await shelf.recover()
+    its_jobs = jobs.Jobs(configured, own, shelf)
+    tasks = work.Work(registry, own, git_safety.find_git(), edits, its_jobs)
     runner = presence.Presence(configured, state.store_id, tasks)
-    stop, reread = asyncio.Event(), asyncio.Event()
+    asked, reread = asyncio.Event(), asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
+        loop.add_signal_handler(number, asked.set)
     loop.add_signal_handler(signal.SIGHUP, reread.set)
     rereading = asyncio.create_task(_reread(reread, rules, tasks, runner))
     log.info("action=runner_started instance=%s", runner.instance_id)
     try:
-        await server_link.keep(configured, runner, tasks, stop)
+        await _link_until(asked, configured, runner, tasks)
     finally:
         rereading.cancel()
         tasks.close()
     log.info("action=runner_stopped")
+
+
+async def _link_until(
+    asked: asyncio.Event, configured: settings.Settings, runner: presence.Presence, tasks: work.Work
+) -> None:
+    """Stays linked until it is asked to stop, then ends the Jobs, tells of their ends and leaves (R-65)."""
+    stop = asyncio.Event()
+    linking = asyncio.create_task(server_link.keep(configured, runner, tasks, stop))
+    asking = asyncio.create_task(asked.wait())
+    await asyncio.wait({linking, asking}, return_when=asyncio.FIRST_COMPLETED)
+    asking.cancel()
+    await tasks.jobs.shut_down()
+    stop.set()
+    done, _ = await asyncio.wait({linking}, timeout=_FAREWELL_S)
+    if not done:
+        log.warning("action=farewell_given_up")
+        linking.cancel()
+    await asyncio.gather(linking, return_exceptions=not done)
 
 
 async def _reread(

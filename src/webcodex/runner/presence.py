@@ -55,7 +55,7 @@ class Presence:
             capabilities=self._work.capabilities(),
             projects=None if paged else entries,
             job_concurrency_limit=self._settings.max_concurrent_jobs,
-            job_inventory=hello.JobInventory(active_complete=True),
+            job_inventory=self._work.jobs.inventory(),
             coding_agent_inventory=hello.RunInventory(complete=True),
         )
 

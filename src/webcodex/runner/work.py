@@ -13,6 +13,7 @@ from webcodex.runner import (
     failures,
     file_tools,
     git_tools,
+    jobs,
     listing,
     output_checks,
     own_files,
@@ -40,11 +41,13 @@ class Work:
         own: own_files.OwnFiles,
         git: str | None,
         edits: edit_tools.Edits,
+        the_jobs: jobs.Jobs,
     ) -> None:
         self.registry = registry
         self._own = own
         self._git = git
         self._edits = edits
+        self.jobs = the_jobs
         self._files: Executor = ThreadPoolExecutor(file_tools.FILES_AT_ONCE, "files")
         self._gits: Executor = ThreadPoolExecutor(_GIT_AT_ONCE, "git")
         self._looks: Executor = ThreadPoolExecutor(_LOOKS_AT_ONCE, "looks")
@@ -58,6 +61,11 @@ class Work:
             "workspace_changes": self._workspace_changes,
             "edit_project_files": self._edit_project_files,
             "check_outputs": self._check_outputs,
+            "start_process_job": self._start_process_job,
+        }
+        self._of_jobs: Mapping[str, Callable[[calls.Request], Awaitable[dict[str, Any]]]] = {
+            "stop_job": self.jobs.stop,
+            "job_snapshot": self.jobs.snapshot,
         }
 
     def capabilities(self) -> dict[str, bool]:
@@ -66,11 +74,11 @@ class Work:
             "file_read": True,
             "file_write": True,
             "git": self._git is not None,
-            "jobs": False,
-            "async_jobs": False,
-            "structured_process_argv": False,
-            "structured_execution_jobs": False,
-            "job_state_reconciliation": False,
+            "jobs": True,
+            "async_jobs": True,
+            "structured_process_argv": True,
+            "structured_execution_jobs": True,
+            "job_state_reconciliation": True,
             "coding_agent_runs": False,
             "git_worktree": False,
         }
@@ -82,17 +90,28 @@ class Work:
             RequestFailed: it has none.
 
         """
+        try:
+            async with asyncio.timeout(until.remaining_s() + _GRACE_S):
+                return await self._handle(request, until)
+        except TimeoutError as error:
+            raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT) from error
+
+    async def _handle(self, request: calls.Request, until: deadline.Deadline) -> dict[str, Any]:
+        of_jobs = self._of_jobs.get(request.kind)
+        if of_jobs is not None:  # a Job is stopped and shown whatever became of its Project
+            return await of_jobs(request)
         handler = self._handlers.get(request.kind)
         if handler is None:
             raise failures.RequestFailed(failures.NOT_SERVED)
         project = self.registry.projects.get(request.project_id or "")
         if project is None or project.disabled:
             raise failures.RequestFailed(failures.UNKNOWN_PROJECT)
-        try:
-            async with asyncio.timeout(until.remaining_s() + _GRACE_S):
-                return await handler(project, request, until)
-        except TimeoutError as error:
-            raise failures.RequestFailed(failures.TIMEOUT, failures.TIMED_OUT) from error
+        return await handler(project, request, until)
+
+    async def settled(self) -> None:
+        """Returns once every change that was begun is over, so that an inventory can tell of it (R-45)."""
+        await self.jobs.settled()
+        await asyncio.get_running_loop().run_in_executor(self._changes, lambda: None)  # edits go in turn
 
     def close(self) -> None:
         """Drops what has not begun; an edit that has is finished, all else ends at its deadline (R-45)."""
@@ -163,3 +182,8 @@ class Work:
         return await loop.run_in_executor(
             self._looks, output_checks.check_outputs, project, self._own, request.body, until
         )
+
+    async def _start_process_job(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        return await self.jobs.start(project, request, until)

@@ -1,0 +1,135 @@
+"""What is said of a Job (R-61): its record, and the only ways from one state to the next."""
+
+import dataclasses
+import enum
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webcodex.protocol import fields, records
+from webcodex.runner import job_log
+
+JOB_ID: Final = re.compile(r"wc_job_[A-Za-z0-9_-]{1,121}")
+PURPOSES: Final = frozenset({"work", "validation", "service"})
+
+INSTANCE_REPLACED: Final = "runner_instance_replaced"
+SUPERVISOR_LOST: Final = "runner_supervisor_lost"
+
+
+class State(enum.StrEnum):
+    """The states that a Runner itself gives a Job; the Server adds its own."""
+
+    AGENT_QUEUED = "agent_queued"
+    RUNNING = "running"
+    STOP_REQUESTED = "stop_requested"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    STOPPED = "stopped"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+
+
+class Event(enum.StrEnum):
+    """What moves a Job on."""
+
+    STARTED = "started"
+    STOP_ORDERED = "stop_ordered"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    ENDED_BY_STOP = "ended_by_stop"
+    ENDED_BY_TIME = "ended_by_time"
+    LOST_SIGHT = "lost_sight"
+
+
+_ENDS: Final = {
+    Event.SUCCEEDED: State.COMPLETED,
+    Event.FAILED: State.FAILED,
+    Event.ENDED_BY_TIME: State.TIMED_OUT,
+    Event.LOST_SIGHT: State.LOST,
+}
+TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
+    State.AGENT_QUEUED: {Event.STARTED: State.RUNNING, Event.LOST_SIGHT: State.LOST},
+    State.RUNNING: {Event.STOP_ORDERED: State.STOP_REQUESTED, **_ENDS},
+    State.STOP_REQUESTED: {Event.ENDED_BY_STOP: State.STOPPED, Event.LOST_SIGHT: State.LOST},
+    State.COMPLETED: {},
+    State.FAILED: {},
+    State.STOPPED: {},
+    State.TIMED_OUT: {},
+    State.LOST: {},
+}
+
+
+class IllegalTransition(Exception):
+    """A Job cannot go that way from where it is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Record:
+    """One Job as it goes over the link; times are Unix s, `timeout_secs` counts from `started_at`."""
+
+    job_id: str
+    project: str
+    purpose: str
+    state: State = State.AGENT_QUEUED
+    exit_code: int | None = None
+    signal: str | None = None
+    created_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    timeout_secs: int
+    update_seq: int = 1
+    reason_code: str | None = None
+    log: job_log.View = dataclasses.field(default_factory=job_log.View)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Says whether nothing can change the record any more."""
+        return not TRANSITIONS[self.state]
+
+    @classmethod
+    def read(cls, source: fields.Fields) -> "Record":
+        """Reads the record in `source`."""
+        return cls(
+            job_id=source.matching("job_id", JOB_ID),
+            project=source.text("project", most=512),
+            purpose=source.word("purpose", PURPOSES),
+            state=State(source.word("state", frozenset(State))),
+            exit_code=source.integer_or_none("exit_code"),
+            signal=source.text_or_none("signal", most=32),
+            created_at=source.integer("created_at"),
+            started_at=source.integer_or_none("started_at"),
+            finished_at=source.integer_or_none("finished_at"),
+            timeout_secs=source.integer("timeout_secs", least=1),
+            update_seq=source.integer("update_seq", least=1),
+            reason_code=source.text_or_none("reason_code", most=64),
+            log=job_log.View.read(source.nested("log")),
+        )
+
+
+def advance(record: Record, event: Event, **changes: Any) -> Record:
+    """Returns the record after an event, with its `update_seq` grown by one.
+
+    Raises:
+        IllegalTransition: the event is not possible in this state.
+
+    """
+    following = TRANSITIONS[record.state].get(event)
+    if following is None:
+        raise IllegalTransition(f"{event} is not possible while {record.state}")
+    return dataclasses.replace(record, state=following, update_seq=record.update_seq + 1, **changes)
+
+
+def with_output(record: Record, log: job_log.View) -> Record:
+    """Returns the record with what was written meanwhile."""
+    return dataclasses.replace(record, log=log, update_seq=record.update_seq + 1)
+
+
+def wire(record: Record) -> dict[str, Any]:
+    """Returns the record as it goes over the link."""
+    return records.wire(record)
+
+
+def wire_without_text(record: Record) -> dict[str, Any]:
+    """Returns the record as an inventory holds it: all but the text of its log (R-64)."""
+    return records.wire(dataclasses.replace(record, log=dataclasses.replace(record.log, tail="")))

@@ -1,0 +1,268 @@
+"""Starts, stops and shows the Jobs of this Runner; no Job is ever started twice (R-57, R-60, R-64).
+
+Intend, act, settle: a Job is durable before its process may start, and its end is durable before it is told.
+Everything here runs on one event loop; only files and processes are left to threads.
+"""
+
+import asyncio
+import dataclasses
+import logging
+import os
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webcodex.protocol import calls, fields, hello
+from webcodex.runner import (
+    deadline,
+    failures,
+    held_job,
+    job_cwd,
+    job_pipes,
+    job_record,
+    job_refusals,
+    job_request,
+    job_shelf,
+    job_store,
+    own_files,
+    processes,
+    projects,
+    running_job,
+    settings,
+)
+
+SHUTDOWN_S: Final = 3.0
+"""What an orderly shutdown leaves to the Jobs (R-65)."""
+
+SHUTDOWN_REASON: Final = "runner_shutdown"
+_SHUTDOWN_GRACE_S: Final = 1.5
+
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Start:
+    """One start that is under way."""
+
+    request_hash: str
+    project: str
+    task: "asyncio.Task[dict[str, Any]]"
+
+
+class Jobs:
+    """All Jobs of one Runner process."""
+
+    def __init__(
+        self, configured: settings.Settings, own: own_files.OwnFiles, shelf: job_shelf.JobShelf
+    ) -> None:
+        self.shelf = shelf
+        self._client_id = configured.client_id
+        self._policy = configured.policy
+        self._most = configured.max_concurrent_jobs
+        self._own = own
+        self._starts: dict[str, _Start] = {}
+        self._watching: set[asyncio.Task[None]] = set()
+        self._is_stopping = False
+
+    async def start(
+        self, project: projects.Project, request: calls.Request, until: deadline.Deadline
+    ) -> dict[str, Any]:
+        """Returns the Job that was asked for, started now or known before.
+
+        Once begun, a start goes on to its end, whether or not anybody waits for it any more (R-45).
+
+        Raises:
+            RequestFailed: a word of R-63.
+
+        """
+        asked = job_request.read(request, self._client_id)
+        canonical = self._canonical(request)
+        known = await self._known(asked, canonical)
+        if known is not None:
+            return known
+        job_request.check_policy(asked, self._policy)
+        if self._is_stopping:
+            raise job_refusals.refuse("runner_unavailable")
+        if until.remaining_s() <= 0:
+            raise failures.RequestFailed(failures.TIMEOUT)
+        if not self.shelf.has_room(self._starts.keys(), self._most):
+            raise job_refusals.refuse("job_capacity_full")
+        task = asyncio.get_running_loop().create_task(self._begin(project, asked, canonical))
+        self._starts[asked.job_id] = _Start(request_hash=asked.request_hash, project=canonical, task=task)
+        task.add_done_callback(lambda done: self._end_start(asked.job_id, done))
+        return await asyncio.shield(task)
+
+    async def stop(self, request: calls.Request) -> dict[str, Any]:
+        """Returns the Job and whether it ends because it was told to; one that is over stays as it is.
+
+        Raises:
+            RequestFailed: `job_not_found` or `invalid_arguments`.
+
+        """
+        job = await self._found(request)
+        stopping = job.running is not None and not job.record.is_terminal and job.running.stop()
+        return {"job": job_record.wire(job.record), "stop_requested": stopping}
+
+    async def snapshot(self, request: calls.Request) -> dict[str, Any]:
+        """Returns the newest record of a Job.
+
+        Raises:
+            RequestFailed: `job_not_found` or `invalid_arguments`.
+
+        """
+        return (await self._found(request)).answer()
+
+    def inventory(self) -> hello.JobInventory:
+        """Returns every Job this Runner holds, without the texts of their logs (R-64)."""
+        self.shelf.let_leave()
+        jobs = tuple(job_record.wire_without_text(job.record) for job in self.shelf.jobs.values())
+        return hello.JobInventory(active_complete=True, jobs=jobs)
+
+    async def settled(self) -> None:
+        """Returns once every start that was begun is over (R-45); each is bounded in itself."""
+        while self._starts:
+            await asyncio.wait([start.task for start in self._starts.values()])
+
+    async def shut_down(self, within_s: float = SHUTDOWN_S) -> None:
+        """Ends all Jobs as far as that is possible in time; no new one starts (R-65)."""
+        self._is_stopping = True
+        try:
+            async with asyncio.timeout(within_s):
+                await self.settled()
+                for job in self.shelf.jobs.values():
+                    if job.running is not None:
+                        job.running.stop(_SHUTDOWN_GRACE_S, SHUTDOWN_REASON)
+                if self._watching:
+                    await asyncio.wait(self._watching)
+        except TimeoutError:
+            log.warning("action=jobs_left count=%d", len(self._watching))
+
+    def _canonical(self, request: calls.Request) -> str:
+        return f"agent:{self._client_id}:{request.project_id}"
+
+    async def _known(self, asked: job_request.StartRequest, project: str) -> dict[str, Any] | None:
+        """Returns the answer to a request that was made before; the process is never started again."""
+        under_way = self._starts.get(asked.job_id)
+        if under_way is not None:
+            if (under_way.request_hash, under_way.project) != (asked.request_hash, project):
+                raise job_refusals.refuse("idempotency_conflict")
+            return {**await asyncio.shield(under_way.task), "replayed": True}
+        job = self.shelf.find(asked)
+        if job is None:
+            return None
+        if (job.entry.request_hash, job.record.project) != (asked.request_hash, project):
+            raise job_refusals.refuse("idempotency_conflict")
+        return {**job.answer(), "replayed": True}
+
+    async def _found(self, request: calls.Request) -> held_job.HeldJob:
+        try:
+            job_id = fields.Fields(request.body, "body").matching("job_id", job_record.JOB_ID)
+        except fields.Malformed as error:
+            raise failures.RequestFailed(failures.INVALID_ARGUMENTS) from error
+        under_way = self._starts.get(job_id)
+        if under_way is not None and under_way.project == self._canonical(request):
+            await asyncio.wait({under_way.task})
+        job = self.shelf.jobs.get(job_id)
+        if job is None or job.record.project != self._canonical(request):
+            raise job_refusals.refuse("job_not_found")
+        return job
+
+    def _end_start(self, job_id: str, done: "asyncio.Task[dict[str, Any]]") -> None:
+        del self._starts[job_id]
+        error = None if done.cancelled() else done.exception()
+        if error is not None and not isinstance(error, failures.RequestFailed):
+            log.error("action=job_start_failed job=%s", job_id, exc_info=error)
+
+    async def _begin(
+        self, project: projects.Project, asked: job_request.StartRequest, canonical: str
+    ) -> dict[str, Any]:
+        record = job_record.Record(
+            job_id=asked.job_id,
+            project=canonical,
+            purpose=asked.purpose,
+            created_at=_now(),
+            timeout_secs=asked.timeout_secs,
+        )
+        with ExitStack() as held:
+            held.enter_context(self.shelf.key_place(asked.key))
+            cwd = await asyncio.to_thread(job_cwd.open_directory, project, self._own, asked.cwd, self._policy)
+            held.callback(os.close, cwd)
+            pipes = job_pipes.Pipes(asked.stdin)
+            held.callback(pipes.close_child_ends)
+            job, tree = await self._start(asked, record, cwd, pipes)
+            await self.shelf.keep_key(job.entry)
+            if not job.record.is_terminal:
+                self._watch(job, tree, pipes)
+            return {**job.answer(), "replayed": False}
+
+    async def _start(
+        self, asked: job_request.StartRequest, record: job_record.Record, cwd: int, pipes: job_pipes.Pipes
+    ) -> tuple[held_job.HeldJob, processes.Tree]:
+        """Returns the Job once its process runs, or is lost: what was admitted is always told."""
+        stdin, stdout, stderr = pipes.child_ends
+        stdio = processes.Stdio(cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+        try:
+            tree = await processes.prepare(stdio)
+        except processes.SpawnFailed as error:
+            pipes.close()
+            raise job_refusals.refuse("process_spawn_failed") from error
+        entry = job_store.Entry(
+            job=record, request_hash=asked.request_hash, key=asked.key, tree=tree.recorded
+        )
+        try:
+            await self.shelf.admit(entry)
+            recorded = await tree.start(asked.argv, job_request.environment(os.environ))
+        except (processes.SpawnFailed, OSError) as error:
+            pipes.close()
+            await tree.abandon()
+            await self.shelf.withdraw(asked.job_id)
+            raise _refusal(error) from error
+        except processes.StartUnproven:
+            pipes.close()
+            lost = job_record.advance(
+                record,
+                job_record.Event.LOST_SIGHT,
+                finished_at=_now(),
+                reason_code=job_record.SUPERVISOR_LOST,
+            )
+            job = held_job.HeldJob(entry)
+            self.shelf.add(job)
+            await self.shelf.settle(job, lost)
+            return job, tree
+        record = job_record.advance(record, job_record.Event.STARTED, started_at=_now())
+        job = held_job.HeldJob(dataclasses.replace(entry, job=record, tree=recorded))
+        await self.shelf.note(job.entry)
+        self.shelf.add(job)
+        return job, tree
+
+    def _watch(self, job: held_job.HeldJob, tree: processes.Tree, pipes: job_pipes.Pipes) -> None:
+        running = running_job.RunningJob(
+            job.record,
+            tree,
+            pipes,
+            most_bytes=self._policy.max_output_bytes,
+            show=lambda record: self.shelf.show(job, record),
+        )
+        job.running = running
+        running.begin()
+        watching = asyncio.get_running_loop().create_task(self._see_through(job, running))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    async def _see_through(self, job: held_job.HeldJob, running: running_job.RunningJob) -> None:
+        try:
+            await self.shelf.settle(job, await running.watch())
+        except Exception:  # a Job whose end cannot be told must not end without a word
+            log.exception("action=job_unsettled job=%s", job.record.job_id)
+
+
+def _refusal(error: Exception) -> failures.RequestFailed:
+    if isinstance(error, processes.SpawnFailed):
+        return job_refusals.refuse("process_spawn_failed")
+    return failures.RequestFailed(failures.INTERNAL)
+
+
+def _now() -> int:
+    return int(time.time())
