@@ -29,8 +29,10 @@ class LateRunner:
         *,
         budget_s: float,
         requested_by: str,
+        connection_id: str | None = None,
     ) -> JsonObject:
         assert project.client_id
+        assert connection_id is None
         assert requested_by
         self.budgets.append((kind, budget_s))
         self.was_asked.set()

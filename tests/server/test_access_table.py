@@ -30,6 +30,7 @@ CLOSED: Final = {
     "work_on_project": "invalid_resume_session_id",
     "record_external_observation": "session_closed",
     "post_session_message": "session_closed",
+    "run_process": "session_closed",
     "resolve_session_message": "session_closed",
     "prepare_goal_workflow": "session_closed",
     "associate_goal_workflow_session": "session_closed",
@@ -73,11 +74,15 @@ SAMPLES: Final[dict[str, dict[str, Any]]] = {
     "associate_goal_agent_task": {"task_id": "wc_agent_task_" + "0" * 16, **KEYED},
     "associate_goal_workflow_session": {"session_id": "S", "goal_id": "G", "idempotency_key": "k"},
     "finish_coding_task": {"project": DEMO, "session_id": "S"},
+    "run_process": {"project": DEMO, "argv": ["true"], "session_id": "S"},
+    "observe_jobs": {"items": [{"job_id": "wc_job_absent"}]},
+    "list_jobs": {"project": DEMO, "session_id": "S"},
+    "stop_job": {"job_id": "wc_job_absent"},
     "list_runners": {},
     "get_runtime_status": {},
     "read_tool_manifest": {},
 }
-CHANGING: Final = {"work_on_project", "start_session", "edit_project_files"}
+CHANGING: Final = {"work_on_project", "start_session", "edit_project_files", "run_process"}
 
 
 def _specified() -> dict[str, re.Match[str]]:

@@ -2,7 +2,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -39,11 +39,14 @@ EVE = user("eve", "admin")
 BOOTSTRAP = access.everyone(access.Credential.BOOTSTRAP)
 
 
+Reply = Callable[[Mapping[str, Any]], Awaitable[JsonObject]]
+
+
 @dataclass
 class ScriptedRunner:
     """Answers each request kind with what the test put there, or is away."""
 
-    answers: dict[str, JsonObject | ports.RunnerError] = field(default_factory=dict)
+    answers: dict[str, JsonObject | ports.RunnerError | Reply] = field(default_factory=dict)
     asked: list[tuple[str, str, Mapping[str, Any]]] = field(default_factory=list)
 
     async def call(
@@ -54,6 +57,7 @@ class ScriptedRunner:
         *,
         budget_s: float,
         requested_by: str,
+        connection_id: str | None = None,
     ) -> JsonObject:
         assert budget_s > 0
         assert requested_by
@@ -61,7 +65,8 @@ class ScriptedRunner:
         answer = self.answers.get(kind, ports.RunnerUnavailable())
         if isinstance(answer, ports.RunnerError):
             raise answer
-        return answer
+        assert connection_id in {None, "c"}
+        return answer if isinstance(answer, dict) else await answer(body)
 
     def is_connected(self, client_id: str) -> bool:
         return bool(self.answers) and client_id == "r1"

@@ -258,7 +258,9 @@ async def test_a_write_while_the_runner_is_asked_is_told(house: House, write: st
             *,
             budget_s: float,
             requested_by: str,
+            connection_id: str | None = None,
         ) -> JsonObject:
+            assert connection_id is None
             await super().call(project, kind, body, budget_s=budget_s, requested_by=requested_by)
             if write == "event":
                 await house.output("list_sessions", project=DEMO, recorder=session)

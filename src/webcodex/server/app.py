@@ -15,6 +15,7 @@ from webcodex.server import (
     console_api,
     health,
     http_guard,
+    job_sweep,
     mcp_endpoint,
     openapi,
     rest,
@@ -26,6 +27,7 @@ from webcodex.server import (
 )
 from webcodex.server.authentication import RUNNER_PATH, Authentication
 from webcodex.tools import unfinished
+from webcodex.tools.job_moves import JobMoves
 from webcodex.tools.ports import Services
 
 _WEBSOCKET_ONLY: Final = answers.error(426, "Connect with a WebSocket", (b"upgrade", b"websocket"))
@@ -45,14 +47,17 @@ class Application:
         """
         self.database = store.opened(chosen)
         self.authentication = Authentication(chosen, self.database, now)
+        moves = JobMoves()
         self._runners = runner_gateway.RunnerGateway(
             database=self.database,
             authentication=self.authentication,
             now=now,
             monotonic=time.monotonic,
             entropy=secrets.token_bytes,
+            moves=moves,
+            job_grace_s=chosen.job_grace_s,
         )
-        built = services.build(self.database, self._runners, now)
+        built = services.build(self.database, self._runners, now, moves=moves, job_grace_s=chosen.job_grace_s)
         self._services = built
         self._routes: Mapping[str, ASGIApp] = {
             mcp_endpoint.PATH: mcp_endpoint.McpEndpoint(built, chosen, self.authentication),
@@ -83,7 +88,9 @@ class Application:
         """
         try:
             await self.database.write(lambda tx: unfinished.settle(tx, self._services))
-            yield
+            await job_sweep.at_start(self._services)
+            async with job_sweep.sweeping(self._services):
+                yield
         finally:
             await self._runners.close()
             await self.authentication.close()

@@ -10,9 +10,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webcodex.core import access
-from webcodex.protocol import calls, hello, link, link_events
-from webcodex.server import authentication, runner_registration, runner_socket
+from webcodex.core import access, jobs
+from webcodex.protocol import calls, fields, hello, lease, link, link_events, messages
+from webcodex.server import authentication, job_streams, runner_registration, runner_socket
 from webcodex.storage.database import Database, StoreError, Work
 
 log = logging.getLogger(__name__)
@@ -59,6 +59,7 @@ class Connection:
         socket: runner_socket.Socket,
         database: Database,
         clocks: Clocks,
+        job_keeper: job_streams.JobStreams,
         caller: Callable[[], Awaitable[access.Caller]],
         present: MutableMapping[str, "Connection"],
     ) -> None:
@@ -67,6 +68,9 @@ class Connection:
         self._socket = socket
         self._database = database
         self._clocks = clocks
+        self._jobs = job_keeper
+        self._reports: list[jobs.Report] = []
+        self._reporter: job_streams.Reporter | None = None
         self._caller = caller
         self._present = present
         self._told: asyncio.Future[int] = asyncio.get_running_loop().create_future()
@@ -74,6 +78,11 @@ class Connection:
         self._holding: runner_registration.Holding | None = None
         self._capabilities: frozenset[str] = frozenset()
         self._noted_at = clocks.monotonic()
+
+    @property
+    def connection_id(self) -> str:
+        """Returns the connection's own name."""
+        return self._link.connection_id
 
     @property
     def is_open(self) -> bool:
@@ -104,6 +113,7 @@ class Connection:
         finally:
             self._release()
             self._socket.let_go()
+            await self._lose_contact()
             if self._link.last_received > self._noted_at:
                 await self._note_seen()
 
@@ -143,10 +153,14 @@ class Connection:
     async def _converse(self) -> None:
         while True:
             self._link.tick(self._clocks.monotonic())
-            frame = await self._socket.receive(self._told, self._clocks.tick_every_s)
+            # Reports that wait together are stored together: as long as there are more, none is stored.
+            frame = await self._socket.receive(
+                self._told, 0.0 if self._reports else self._clocks.tick_every_s
+            )
             if self._told.done():
                 raise link.LinkOver("it was told to end", close_code=self._told.result())
             if frame is None:
+                await self._store_reports()
                 continue
             if isinstance(frame, bytes):
                 raise self._link.refuse_binary()
@@ -155,6 +169,8 @@ class Connection:
             await self._renew()
 
     async def _follow(self, event: link_events.Event) -> None:
+        if not isinstance(event, link_events.StreamEventReceived):
+            await self._store_reports()
         match event:
             case link_events.HelloReceived():
                 await self._register(event.hello)
@@ -169,19 +185,27 @@ class Connection:
                 await self._store(lambda tx: runner_registration.change_facts(tx, holding, changed))
             case link_events.GoodbyeReceived():
                 await self._let_leave()
-            case link_events.ResultIgnored() | link_events.StreamEventReceived():
-                # An event is acknowledged only once it is stored (R-47), and nothing stores Runs or Jobs yet.
+            case link_events.StreamEventReceived():
+                await self._take_report(event.event)
+            case link_events.ResultIgnored():
                 pass
 
     async def _register(self, said: hello.Hello) -> None:
         caller = await self._known_caller()
+        try:
+            inventory = job_streams.inventory(said)
+        except fields.Malformed:
+            raise self._refusal("register_failed", lease.Refusal.INVENTORY_INVALID) from None
         older = self._present.get(said.client_id)
         present_seen_at = None if older is None else older.seen_at()
         now = self._clocks.now()
         try:
-            admission = await self._store(
-                lambda tx: runner_registration.register(
-                    tx, caller, said, self._link.connection_id, now=now, present_seen_at=present_seen_at
+            admission, reconciled = await self._store(
+                lambda tx: (
+                    runner_registration.register(
+                        tx, caller, said, self._link.connection_id, now=now, present_seen_at=present_seen_at
+                    ),
+                    self._jobs.reconcile(tx, said.client_id, inventory),
                 )
             )
         except runner_registration.Forbidden:
@@ -198,10 +222,52 @@ class Connection:
         self._holding = runner_registration.Holding(
             client_id=said.client_id, connection_id=self._link.connection_id
         )
+        self._reporter = job_streams.Reporter(
+            holding=self._holding, instance_id=said.runner_instance_id, store_id=said.store_id
+        )
         self._noted_at = self._clocks.monotonic()
         self._present[said.client_id] = self
-        await self._socket.send(self._link.registered())
+        self._jobs.moved(reconciled.job_ids)
+        await self._socket.send(self._link.registered(reconciled.resume))
         log.info("action=runner_registered client=%s admission=%s", said.client_id, admission)
+
+    async def _take_report(self, event: messages.StreamEvent) -> None:
+        if event.stream != job_streams.STREAM:
+            return  # Nothing stores Runs yet, and what is not stored is not acknowledged (R-47).
+        try:
+            self._reports.append(job_streams.report(event))
+        except fields.Malformed as error:
+            self._reports.clear()
+            raise link.ProtocolViolation(str(error)) from error
+        if len(self._reports) >= job_streams.MOST_TOGETHER:
+            await self._store_reports()
+
+    async def _store_reports(self) -> None:
+        """Leaves what was reported stored, then acknowledged (R-47)."""
+        if not self._reports:
+            return
+        reports, self._reports, reporter = self._reports, [], self._reporter
+        assert reporter is not None
+        acks = await self._store(lambda tx: self._jobs.store(tx, reporter, reports))
+        for ack in acks:
+            await self._socket.send(self._link.ack(ack))
+        self._jobs.moved(ack.id for ack in acks)
+
+    async def _lose_contact(self) -> None:
+        """Leaves the Runner's active Jobs waiting for it, unless another connection speaks for it (R-64)."""
+        holding = self._holding
+        if holding is None:
+            return
+        try:
+            moved = await self._database.write(lambda tx: self._jobs.lose_contact(tx, holding))
+        except runner_registration.NotHeld:
+            return
+        except StoreError as error:
+            log.warning(
+                "action=contact_not_noted client=%s error=%s", holding.client_id, type(error).__name__
+            )
+        else:
+            self._jobs.moved(moved)
 
     async def _publish(self, event: link_events.InventoryPublished) -> None:
         holding = self._held()

@@ -11,13 +11,21 @@ from urllib.parse import parse_qsl
 
 from starlette.types import Receive, Scope, Send
 
-from webcodex.core import access, ids
+from webcodex.core import access, ids, limits
 from webcodex.core.json_value import JsonObject
 from webcodex.protocol import calls, fields, link
-from webcodex.server import answers, authentication, routes, runner_connection, runner_socket
+from webcodex.server import (
+    answers,
+    authentication,
+    job_streams,
+    routes,
+    runner_connection,
+    runner_socket,
+)
 from webcodex.storage.database import Database, StoreError
 from webcodex.storage.projects import Project
 from webcodex.tools import ports
+from webcodex.tools.job_moves import JobMoves
 
 ANSWER_MARGIN_S: Final = 2.0
 """How much longer than the Runner's budget the Server waits: the way there and back, and a late refusal."""
@@ -55,12 +63,24 @@ class RunnerGateway:
         entropy: Callable[[int], bytes],
         tick_every_s: float = 1.0,
         answer_margin_s: float = ANSWER_MARGIN_S,
+        moves: JobMoves | None = None,
+        job_grace_s: int = limits.JOB_GRACE_S,
     ) -> None:
         """Serves nothing yet; every ``tick_every_s`` of real time each link looks at ``monotonic``."""
         self._database = database
         self._authentication = authentication
         self._clocks = runner_connection.Clocks(now=now, monotonic=monotonic, tick_every_s=tick_every_s)
         self._entropy = entropy
+        self._jobs = job_streams.JobStreams(
+            ports.Services(
+                database=database,
+                runners=self,
+                now=now,
+                entropy=entropy,
+                moves=moves or JobMoves(),
+                job_grace_s=job_grace_s,
+            )
+        )
         self._answer_margin_s = answer_margin_s
         self._present: dict[str, runner_connection.Connection] = {}
         self._serving: dict[runner_connection.Connection, asyncio.Task[None]] = {}
@@ -78,6 +98,7 @@ class RunnerGateway:
             socket=runner_socket.Socket(receive, send),
             database=self._database,
             clocks=self._clocks,
+            job_keeper=self._jobs,
             caller=lambda: self._caller(scope),
             present=self._present,
         )
@@ -90,7 +111,14 @@ class RunnerGateway:
             del self._serving[connection]
 
     async def call(
-        self, project: Project, kind: str, body: Mapping[str, Any], *, budget_s: float, requested_by: str
+        self,
+        project: Project,
+        kind: str,
+        body: Mapping[str, Any],
+        *,
+        budget_s: float,
+        requested_by: str,
+        connection_id: str | None = None,
     ) -> JsonObject:
         """Returns the Runner's answer to one request of R-41 (see ``ports.Runners``).
 
@@ -102,7 +130,7 @@ class RunnerGateway:
 
         """
         connection = self._present.get(project.client_id)
-        if connection is None:
+        if connection is None or connection_id not in {None, connection.connection_id}:
             raise ports.RunnerUnavailable
         if not connection.can(_CAPABILITIES.get(kind, "")):
             raise ports.RunnerRefused("agent_capability_unavailable")

@@ -123,6 +123,16 @@ def note_goodbye(tx: Transaction, holding: Holding, seen_at: int) -> None:
     _note(tx, holding, lease.left(_lease(_held(tx, holding)), seen_at))
 
 
+def check_held(tx: Transaction, holding: Holding) -> None:
+    """Returns while the connection speaks for its client_id.
+
+    Raises:
+        NotHeld: another connection does.
+
+    """
+    _held(tx, holding)
+
+
 def _note(tx: Transaction, holding: Holding, kept: lease.Lease) -> None:
     runners.note_seen(
         tx, holding.client_id, kept.last_seen, said_goodbye=kept.departure is lease.Departure.GOODBYE

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 import platformdirs
 
+from webcodex.core import limits
 from webcodex.server import origins
 from webcodex.tools.contract import Profile
 
@@ -34,6 +35,8 @@ _PROFILES: Final = {profile.value: profile for profile in Profile}
 _MOST_BUDGET_S: Final = 999_999
 _MOST_SYNC_WAIT_S: Final = 60
 _MOST_CONTINUATION_WAIT_S: Final = 100
+_LEAST_GRACE_S: Final = 5
+_MOST_GRACE_S: Final = 3600
 
 
 class BadSetting(Exception):
@@ -60,6 +63,7 @@ class Settings:
     continuation_wait_max_s: int | None
     compact_schemas: bool
     text_json_compat: bool
+    job_grace_s: int
 
     @property
     def is_loopback(self) -> bool:
@@ -100,6 +104,12 @@ def load(environment: Mapping[str, str]) -> Settings:
         ),
         compact_schemas=read.switch("WEBCODEX_MCP_COMPACT_SCHEMAS", default=True),
         text_json_compat=read.switch("WEBCODEX_MCP_TEXT_JSON_COMPAT", default=True),
+        job_grace_s=read.value(
+            "WEBCODEX_JOB_RECOVERY_GRACE_SECS",
+            _job_grace,
+            limits.JOB_GRACE_S,
+            f"must be a whole number of seconds from {_LEAST_GRACE_S} to {_MOST_GRACE_S}",
+        ),
     )
     _refuse_open_door(settings)
     return settings
@@ -176,6 +186,11 @@ def _token(text: str) -> str | None:
 def _database_url(text: str) -> str | None:
     is_fit = text.startswith("postgresql://") and text.isprintable() and " " not in text
     return text if is_fit else None
+
+
+def _job_grace(text: str) -> int | None:
+    seconds = int(text) if _COUNT.fullmatch(text) else 0
+    return seconds if _LEAST_GRACE_S <= seconds <= _MOST_GRACE_S else None
 
 
 def _path(text: str) -> Path | None:

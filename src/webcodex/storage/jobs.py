@@ -115,16 +115,23 @@ def sessions_of(tx: Transaction, job_id: str) -> list[str]:
 
 def of_client(tx: Transaction, client_id: str, reported: Collection[str]) -> list[Job]:
     """Returns the Jobs of a Runner that have not ended or are in ``reported``, their rows held."""
-    wanted = and_(
-        _jobs.c.client_id == client_id,
-        or_(_jobs.c.state.in_(_UNENDED), _jobs.c.job_id.in_(sorted(reported))),
-    )
-    return _held(tx, select(_jobs).where(wanted))
+    return _held(tx, select(_jobs).where(_concerns(client_id, reported)))
+
+
+def ids_of_client(tx: Transaction, client_id: str, reported: Collection[str]) -> list[str]:
+    """Returns the ids of what ``of_client`` returns, without holding a row."""
+    rows = tx.all(select(_jobs.c.job_id).where(_concerns(client_id, reported)))
+    return [str(row.job_id) for row in rows]
 
 
 def active_of_client(tx: Transaction, client_id: str) -> list[Job]:
     """Returns the active Jobs of a Runner, their rows held."""
     return _held(tx, select(_jobs).where(_jobs.c.client_id == client_id, _jobs.c.state.in_(_ACTIVE)))
+
+
+def has_unended(tx: Transaction) -> bool:
+    """Says whether there is a Job that has not ended."""
+    return tx.one(select(_jobs.c.job_id).where(_jobs.c.state.in_(_UNENDED)).limit(1)) is not None
 
 
 def unended(tx: Transaction, *, after: str) -> list[Job]:
@@ -205,6 +212,11 @@ def terminal_of(tx: Transaction, job_id: str) -> tuple[str, int | None] | None:
     """Returns the state and exit code of a Job that has ended, else none."""
     job = find(tx, job_id)
     return (job.state.value, job.exit_code) if job is not None and job.is_over else None
+
+
+def _concerns(client_id: str, reported: Collection[str]) -> ColumnElement[bool]:
+    is_told = or_(_jobs.c.state.in_(_UNENDED), _jobs.c.job_id.in_(sorted(reported)))
+    return and_(_jobs.c.client_id == client_id, is_told)
 
 
 def _held(tx: Transaction, statement: Select[Any]) -> list[Job]:

@@ -44,6 +44,12 @@ def find(tx: Transaction, client_id: str) -> Runner | None:
     return None if row is None else _runner(row)
 
 
+def holder(tx: Transaction, client_id: str) -> Runner | None:
+    """Returns what is stored of ``client_id`` at this moment, or none; the next hello may change it."""
+    row = tx.one(select(_runners).where(_runners.c.client_id == client_id))
+    return None if row is None else _runner(row)
+
+
 def visible(tx: Transaction, caller: access.Caller) -> list[tuple[Runner, int]]:
     """Returns the Runners that ``caller`` sees with their counts of visible Projects, by client_id (C-15).
 

@@ -1,12 +1,14 @@
 """Names what handlers may use: the database, the Runners, a clock, entropy, and who hears that they wait."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from webcodex.core import limits
 from webcodex.core.json_value import JsonObject
 from webcodex.storage.database import Database
 from webcodex.storage.projects import Project
+from webcodex.tools.job_moves import JobMoves
 
 
 class RunnerError(Exception):
@@ -46,9 +48,16 @@ class Runners(Protocol):
     """The connected Runners."""
 
     async def call(
-        self, project: Project, kind: str, body: Mapping[str, Any], *, budget_s: float, requested_by: str
+        self,
+        project: Project,
+        kind: str,
+        body: Mapping[str, Any],
+        *,
+        budget_s: float,
+        requested_by: str,
+        connection_id: str | None = None,
     ) -> JsonObject:
-        """Returns the Runner's answer to one request of R-41.
+        """Returns the Runner's answer to one request of R-41, asked over ``connection_id`` only if given.
 
         Raises:
             RunnerUnavailable: nothing was sent.
@@ -78,3 +87,5 @@ class Services:
     runners: Runners
     now: Callable[[], int]
     entropy: Callable[[int], bytes]
+    moves: JobMoves = field(default_factory=JobMoves)
+    job_grace_s: int = limits.JOB_GRACE_S

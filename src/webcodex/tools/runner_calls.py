@@ -10,8 +10,15 @@ from webcodex.tools.contract import Work
 WAITING: Final = "Waiting for the Runner"
 
 
-async def ask(work: Work, kind: str, body: Mapping[str, Any], *, budget_s: float | None = None) -> JsonObject:
-    """Returns the Runner's answer to one request of R-41.
+async def ask(
+    work: Work,
+    kind: str,
+    body: Mapping[str, Any],
+    *,
+    budget_s: float | None = None,
+    connection_id: str | None = None,
+) -> JsonObject:
+    """Returns the Runner's answer to one request of R-41, asked over ``connection_id`` only if given.
 
     Waits ``budget_s`` seconds where the tool has a rule of its own, else 30 s and no longer than the caller's
     host does (R-50, M-38).
@@ -29,4 +36,5 @@ async def ask(work: Work, kind: str, body: Mapping[str, Any], *, budget_s: float
         body,
         budget_s=min(limits.RUNNER_CALL_S, work.waits.safe_s) if budget_s is None else budget_s,
         requested_by=access.requested_by(work.caller),
+        connection_id=connection_id,
     )
