@@ -121,13 +121,11 @@ class EditResult(Result):
 
 
 def _authorize(tx: Transaction, caller: access.Caller, params: EditParams) -> Target:
-    if params.session_id is None:
-        target = Target(project=authority.project(tx, caller, params.project, changing=True))
-    else:
-        target = authority.session(tx, caller, params.session_id, params.project)
-    if target.project is None:
-        raise ToolError("session_project_mismatch")
-    if not target.project.allow_patch:
+    project = authority.project(tx, caller, params.project, changing=True)
+    target = Target(project=project)
+    if params.session_id is not None:
+        target = authority.session(tx, caller, params.session_id, project.canonical)
+    if not project.allow_patch:
         raise ToolError("policy_rejected")
     return target
 
