@@ -49,7 +49,7 @@ def test_a_scope_is_its_word_or_the_hash_of_what_runs_where() -> None:
         ("timed_out", None, INCONCLUSIVE),
         ("timed_out", 0, INCONCLUSIVE),
         ("stopped", 0, INCONCLUSIVE),
-        ("cancelled", None, INCONCLUSIVE),
+        ("cancelled", None, None),
         ("lost", None, INCONCLUSIVE),
         *((state, None, None) for state in ("queued", "agent_queued", "running", "stop_requested")),
         ("recovering", None, None),

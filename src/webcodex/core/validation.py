@@ -16,7 +16,7 @@ from webcodex.core.json_value import JsonObject
 SCOPES: Final = 256  # S-41, verdicts kept of one Session
 
 _EXITED: Final = frozenset({"completed", "failed"})
-_WITHOUT_PROOF: Final = frozenset({"stopped", "timed_out", "lost", "cancelled"})
+_WITHOUT_PROOF: Final = frozenset({"stopped", "timed_out", "lost"})
 _NOT_PASSED: Final = frozenset({Verdict.FAILED, Verdict.INCONCLUSIVE})
 
 
@@ -43,7 +43,7 @@ def scope_of(argv: Sequence[str], cwd: str, validation_scope: str | None) -> Sco
 
 
 def verdict_of(state: str, exit_code: int | None) -> Verdict | None:
-    """Returns the verdict of a Job in that state, or none while it has not ended (S-40).
+    """Returns the verdict of a Job in that state, or none while it has not ended or when it never ran (S-40).
 
     Only a proven exit code passes or fails; a Job that was ended from outside proves nothing.
     """

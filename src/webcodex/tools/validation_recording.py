@@ -3,15 +3,20 @@
 Each runs in the transaction of the event or of the Job state it belongs to, after the Sessions' rows.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from typing import Final
 
 from webcodex.core import ids, ledger, validation
 from webcodex.core.handoff_facts import Verdict
+from webcodex.core.jobs import State
 from webcodex.core.json_value import JsonObject
-from webcodex.storage import changes, validations
+from webcodex.storage import changes, jobs, validations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
 from webcodex.tools.ports import Services
+
+NEVER: Final = -1
+"""The counter of an attempt whose process was started before this call: it is *after* no change."""
 
 
 def begin(
@@ -19,11 +24,10 @@ def begin(
 ) -> None:
     """Leaves one attempt per Session, its call open, with the Project's counter of this moment (S-42).
 
-    A Job known already is no new attempt: it keeps the counter of the time when it was started.
+    A call for a Job that is under way already starts nothing, so it takes no newer counter than that Job's.
     """
     known = {attempt.session_id: attempt for attempt in validations.of_job(tx, job_id)}
-    first = min((attempt.counter for attempt in known.values()), default=None)
-    counter = changes.counter(tx, project) if first is None else first
+    counter = _counter(tx, job_id, project, known.values())
     for session_id in sorted(sessions):
         attempt = known.get(session_id)
         if attempt is not None:
@@ -40,6 +44,15 @@ def begin(
             is_kept=False,
         )
         validations.add(tx, made)
+
+
+def _counter(tx: Transaction, job_id: str, project: str, known: Iterable[validations.Attempt]) -> int:
+    counters = [attempt.counter for attempt in known]
+    if counters:
+        return min(counters)
+    job = jobs.find(tx, job_id)
+    is_new = job is None or (job.state is State.QUEUED and job.update_seq == 0)
+    return changes.counter(tx, project) if is_new else NEVER
 
 
 def withdraw(tx: Transaction, job_id: str, *, sessions: Collection[str] | None = None) -> None:
