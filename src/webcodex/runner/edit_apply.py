@@ -16,6 +16,7 @@ from webcodex.runner import (
     edit_plan,
     edit_request,
     edit_seats,
+    exclusive_rename,
     own_files,
     path_form,
     private_files,
@@ -23,7 +24,7 @@ from webcodex.runner import (
 )
 
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 """What a file system says that makes no further name for a file."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -122,7 +123,7 @@ def _keep_original(seat: edit_seats.Seat, change: edit_plan.Change) -> None:
     except FileNotFoundError as error:
         raise path_form.PathRefused("path_changed") from error
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in _NO_LINKS:
             raise
         _copy(directory, name, backup, expected)
         return
@@ -187,15 +188,34 @@ def _change(seat: edit_seats.Seat) -> Iterator[str]:
     elif target.op == edit_request.Op.CREATE:
         assert directory is not None
         try:
-            os.link(target.temporary, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+            is_linked = put_new(directory, target.temporary, name)
         except FileExistsError as error:
             seat.may_be_changed = False
             raise path_form.PathRefused("path_changed") from error
-        yield f"linked {target.path}"
-        os.unlink(target.temporary, dir_fd=directory)
+        if is_linked:
+            yield f"linked {target.path}"
+            os.unlink(target.temporary, dir_fd=directory)
     else:
         os.rename(target.temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
     yield f"changed {target.path}"
+
+
+def put_new(directory: int, name: str, new: str) -> bool:
+    """Puts a file under a name where nothing stands; says whether it has its old name still.
+
+    Raises:
+        FileExistsError: something stands there.
+        OSError: it cannot be put there.
+
+    """
+    try:
+        os.link(name, new, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        exclusive_rename.rename(directory, name, new)
+        return False
+    return True
 
 
 def _sync(seats: edit_seats.Seats) -> Iterator[str]:

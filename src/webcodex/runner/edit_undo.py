@@ -122,22 +122,12 @@ def _put_back(seat: edit_seats.Seat) -> bool:
         if _sha256(directory, target.backup) != target.before:
             return False
         if target.after is None:
-            os.link(target.backup, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
+            edit_apply.put_new(directory, target.backup, name)
         else:
             os.rename(target.backup, name, src_dir_fd=directory, dst_dir_fd=directory)
     except (OSError, path_form.PathRefused, edit_plan.TooLong):
         return False
     return True
-
-
-def _link_back(directory: int, backup: str, name: str) -> None:
-    """Puts a deleted file back where nothing stands now."""
-    try:
-        os.link(backup, name, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
-    except OSError as error:
-        if error.errno not in edit_apply.NO_LINKS:
-            raise
-        os.rename(backup, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
 def _has_backup(seat: edit_seats.Seat) -> bool:
