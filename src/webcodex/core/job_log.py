@@ -38,7 +38,6 @@ class Position:
     column: int = 0
 
 
-START: Final = Position()
 EMPTY: Final = Log()
 
 
@@ -62,9 +61,18 @@ class Seen:
     position: Position
 
 
-def news(log: Log, after: Position, *, most_bytes: int) -> News:
-    """Returns the text after ``after``, oldest first, at most ``most_bytes`` of it as JSON text."""
-    start, is_lost = _found(log, after)
+def unseen(job_id: str) -> Seen:
+    """Returns what somebody has seen who has seen nothing."""
+    return Seen(job_id=job_id, update_seq=0, state="", position=Position())
+
+
+def news(log: Log, update_seq: int, seen: Seen, *, most_bytes: int) -> News:
+    """Returns the text after what was seen, oldest first, at most ``most_bytes`` of it as JSON text.
+
+    ``update_seq`` is the revision of ``log``. The front of its first line may have been dropped, so a place
+    in that line holds for this revision only.
+    """
+    start, is_lost = _found(log, seen.position, is_same=seen.update_seq == update_seq)
     offset = 0 if is_lost else _offset(log, start)
     text = _cut(log.tail[offset:], most_bytes)
     return News(
@@ -103,10 +111,10 @@ def read_token(text: str, job_id: str) -> Seen:
     return Seen(job_id=job_id, update_seq=parts[1], state=parts[2], position=position)
 
 
-def _found(log: Log, after: Position) -> tuple[Position, bool]:
+def _found(log: Log, after: Position, *, is_same: bool) -> tuple[Position, bool]:
     """Returns where the unseen text begins, and whether it begins later than it should."""
     first = log.first_retained_line
-    is_cut = after.line < first or (log.truncated and after.line == first)
+    is_cut = after.line < first or (log.truncated and after.line == first and not is_same)
     is_beyond = after.line > first + log.tail.count("\n")
     return (Position(first, 0), True) if is_cut or is_beyond else (after, False)
 

@@ -2,13 +2,14 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Annotated, Final
 
 from pydantic import Field
 
 from webcodex.core import access, job_log, jobs
 from webcodex.core.access import Scope
-from webcodex.core.job_log import Position, Seen
+from webcodex.core.job_log import Seen
 from webcodex.core.jobs import Job
 from webcodex.core.json_value import Json, JsonObject
 from webcodex.protocol import fields as wire_fields
@@ -112,7 +113,8 @@ class StopResult(Result):
 
 async def _observe(work: Work, params: ObserveParams) -> Done:
     before = {item.job_id: _seen(item) for item in params.items}
-    wait_s = min(params.wait_secs, work.waits.observe_s)
+    is_refused = any(before[item.job_id] is None and item.after_observation_token for item in params.items)
+    wait_s = 0 if is_refused else min(params.wait_secs, work.waits.observe_s)
     first = await work.services.database.read(lambda tx: _standings(tx, work.caller, before))
     found = await job_waiting.awaited(
         work,
@@ -132,7 +134,7 @@ async def _observe(work: Work, params: ObserveParams) -> Done:
 def _standings(tx: Transaction, caller: access.Caller, job_ids: Mapping[str, object]) -> dict[str, Seen]:
     """Returns where the Jobs stand as the call begins: the base of those without a token."""
     return {
-        job_id: Seen(job_id=job_id, update_seq=job.update_seq, state=job.state.value, position=job_log.START)
+        job_id: replace(job_log.unseen(job_id), update_seq=job.update_seq, state=job.state.value)
         for job_id, job in job_waiting.visible(tx, caller, list(job_ids)).items()
     }
 
@@ -146,26 +148,26 @@ def _is_news(job: Job | None, seen: Seen | None, first: Seen | None) -> bool:
 
 
 def _has_text(job: Job, seen: Seen | None) -> bool:
-    return seen is not None and bool(job_log.news(job.log, seen.position, most_bytes=64).text)
+    return seen is not None and bool(job_log.news(job.log, job.update_seq, seen, most_bytes=64).text)
 
 
 def _seen(item: Observed) -> Seen | None:
+    """Returns what the item's token stands for, or none where it has none or a bad one."""
     if item.after_observation_token is None:
         return None
     try:
         return job_log.read_token(item.after_observation_token, item.job_id)
     except job_log.BadToken:
-        return Seen(job_id="", update_seq=-1, state="", position=job_log.START)
+        return None
 
 
 def _shown(item: Observed, job: Job | None, most_bytes: int) -> JsonObject:
     seen = _seen(item)
     if job is None:
         return _without_job(item, "job_not_found")
-    if seen is not None and not seen.job_id:
+    if seen is None and item.after_observation_token is not None:
         return _without_job(item, "invalid_observation_token")
-    after: Position = job_log.START if seen is None else seen.position
-    news = job_log.news(job.log, after, most_bytes=most_bytes)
+    news = job_log.news(job.log, job.update_seq, seen or job_log.unseen(job.job_id), most_bytes=most_bytes)
     told = Seen(job_id=job.job_id, update_seq=job.update_seq, state=job.state.value, position=news.through)
     return {
         "job_id": job.job_id,
