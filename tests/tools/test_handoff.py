@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.requirements import requirement
-from tests.tools.house import BOOTSTRAP, DEMO, EVE, OTHER, House, ScriptedRunner, report, user
+from tests.tools.house import BOOTSTRAP, DEMO, EVE, OTHER, House, ScriptedRunner, report
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import projects
 from webcodex.tools import ports
@@ -39,7 +39,7 @@ async def brief(house: House, session: str, **arguments: Any) -> dict[str, Any]:
 async def test_the_compact_answer_holds_exactly_the_brief_and_its_siblings(house: House) -> None:
     session = await house.session()
     answer = await house.output(READ, session_id="~s1", include_workspace=False)
-    assert set(answer) == {"session_id", "session_ref", "project", "handoff_brief", "goal_context"}
+    assert set(answer) == {"session_id", "session_ref", "project", "handoff_brief"}
     assert (answer["session_id"], answer["session_ref"], answer["project"]) == (session, "~s1", DEMO)
     assert answer["handoff_brief"]["session"]["session_id"] == session
 
@@ -67,22 +67,6 @@ async def test_validation_that_was_not_asked_for_is_said_to_be_so(house: House) 
     shown = await brief(house, await house.session(), include_workspace=False, include_validation=False)
     assert shown["validation"]["status"] == "not_requested"
     assert "validation_not_requested" in shown["basis"]["reason_codes"]
-
-
-@requirement("H-20", "H-65", "C-14")
-async def test_goals_are_unavailable_and_only_shown_with_their_scope(house: House) -> None:
-    session = await house.session()
-    assert (await house.output(READ, session_id=session))["goal_context"] == {
-        "version": 1,
-        "source": "explicit_workflow_session_correlation",
-        "status": "unavailable",
-        "reason_code": "store_unavailable",
-        "truncated": False,
-        "goal": None,
-        "candidates": [],
-    }
-    reader = user("ada", "runtime:read")
-    assert "goal_context" not in await house.output(READ, by=reader, session_id=session)
 
 
 @requirement("H-32", "H-34")

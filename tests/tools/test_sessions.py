@@ -48,7 +48,6 @@ async def test_a_resume_appends_the_instruction_and_keeps_the_title(house: House
     )
     assert resumed["continuation"] == "resumed_explicitly"
     assert (resumed["session_id"], resumed["title"]) == (session, "Implement clamp and test it")
-    assert resumed["goal_reentry"] == {"available": False, "truncated": False, "goals": []}
     instructions = [event["instruction"] for event in (await events(house, session))[:2]]
     assert [(item["text"], item["continuation"]) for item in instructions] == [
         ("Implement clamp and test it", "created"),
