@@ -42,7 +42,7 @@ def _fail(reason: str) -> "NoReturn":
 def _config_path(arguments: "list[str]") -> str:
     if len(arguments) != _ARGUMENTS or arguments[0] != "--config" or not arguments[1]:
         raise refusal.Refused("invalid_arguments")
-    return arguments[1]
+    return paths.argument(arguments[1])
 
 
 def _answer(config_path: str) -> "dict[str, object]":
@@ -67,7 +67,7 @@ def _answer(config_path: str) -> "dict[str, object]":
 def is_within(project_root: str) -> bool:
     """Whether this directory is the root or below it with no other repository between (A-40, A-55)."""
     try:
-        place = paths.resolved(os.getcwd())  # noqa: PTH109  # pathlib costs more than the whole run
+        place = paths.resolved(paths.argument(os.getcwd()))  # noqa: PTH109  # pathlib costs more than the whole run
         while place != project_root:
             above = paths.parent(place)
             if above == place or paths.has_entry(place, ".git"):

@@ -3,7 +3,7 @@
 import time
 
 from adapter_kit import config as configuration
-from adapter_kit import json_text, limits, outbox, private_files, process, refusal, reports
+from adapter_kit import json_text, limits, outbox, paths, private_files, process, refusal, reports
 from adapter_kit import server_client as client
 
 TYPE_CHECKING = False
@@ -72,7 +72,7 @@ def _parsed(arguments: list[str]) -> tuple[list[str], str]:
         path = arguments[at + 1]
         verb = sorted(arguments[:at] + arguments[at + 2 :])
     if path and path[0] != "-" and verb in _VERBS:
-        return verb, path
+        return verb, paths.argument(path)
     if not any(word in known for word in verb for known in _VERBS):
         process.drop()
     raise refusal.Refused("invalid_arguments")

@@ -1,7 +1,8 @@
 """What a path names: absolute or not, its resolved form, and whether it lies inside a project root.
 
 ``os`` costs more to import than the checks take, so on POSIX the usual case, a path without links, is
-decided by the system calls alone.
+decided by the system calls alone. Paths are UTF-8 in every locale: a configuration says so, and the
+interpreter's own coding of file names follows the environment (A-84).
 """
 
 import sys
@@ -18,6 +19,27 @@ if TYPE_CHECKING:
 _KIND = 0o170000
 _LINK = 0o120000
 _DIRECTORY = 0o040000
+
+
+def native(path: str) -> "str | bytes":
+    """The path as a system call takes it.
+
+    Raises:
+        ValueError: if the file system cannot hold such a name.
+    """
+    if sys.platform == "win32":
+        return path
+    else:  # noqa: RET505  # so that each platform's checker sees its own half
+        return path if path.isascii() else path.encode("utf-8", "surrogateescape")
+
+
+def argument(word: str) -> str:
+    """A word of the command line, or of the interpreter, as the same word of a configuration is read."""
+    if sys.platform == "win32":
+        return word
+    else:  # noqa: RET505  # so that each platform's checker sees its own half
+        coded = word.encode(sys.getfilesystemencoding(), "surrogateescape")
+        return coded.decode("utf-8", "surrogateescape")
 
 
 def is_absolute(path: str) -> bool:
@@ -38,7 +60,7 @@ def is_directory(path: str) -> bool:
         OSError: if it cannot be looked up.
         ValueError: if the file system cannot hold such a name.
     """
-    return system.stat(path).st_mode & _KIND == _DIRECTORY
+    return system.stat(native(path)).st_mode & _KIND == _DIRECTORY
 
 
 def resolved(path: str) -> str:
@@ -52,7 +74,8 @@ def resolved(path: str) -> str:
         return path
     import os.path  # costly, and rarely needed
 
-    return os.path.realpath(path)
+    found = os.path.realpath(native(path))
+    return found if isinstance(found, str) else found.decode("utf-8", "surrogateescape")
 
 
 def is_inside(path: str, root: str) -> bool:
@@ -64,11 +87,11 @@ def is_inside(path: str, root: str) -> bool:
         OSError: if the root itself cannot be looked up.
         ValueError: if the file system cannot hold such a name.
     """
-    place = system.stat(root)
+    place = system.stat(native(root))
     above = path
     while True:
         try:
-            found = system.stat(above)
+            found = system.stat(native(above))
         except OSError:  # what does not exist is judged by the directory it would be in
             found = None
         if found is not None and (found.st_dev, found.st_ino) == (place.st_dev, place.st_ino):
@@ -86,7 +109,7 @@ def identity(path: str) -> tuple[int, int]:
         OSError: if it cannot be looked up.
         ValueError: if the file system cannot hold such a name.
     """
-    found = system.stat(path)
+    found = system.stat(native(path))
     return found.st_dev, found.st_ino
 
 
@@ -108,7 +131,7 @@ def has_entry(folder: str, name: str) -> bool:
         OSError: if it cannot be looked up.
     """
     try:
-        system.lstat(f"{folder}/{name}")
+        system.lstat(native(f"{folder}/{name}"))
     except FileNotFoundError:
         return False
     return True
@@ -133,7 +156,7 @@ def _is_plain(path: str) -> bool:
         return False
     for count in range(2, len(parts) + 1):
         try:
-            mode = system.lstat("/".join(parts[:count])).st_mode
+            mode = system.lstat(native("/".join(parts[:count]))).st_mode
         except FileNotFoundError:
             return True
         except OSError:

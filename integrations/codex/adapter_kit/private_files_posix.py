@@ -6,7 +6,7 @@ more than all the calls made here (A-81).
 
 import sys
 
-from adapter_kit import limits, refusal
+from adapter_kit import limits, paths, refusal
 
 assert sys.platform != "win32"
 
@@ -37,7 +37,7 @@ def read(path: str, max_bytes: int = limits.MAX_BYTES) -> bytes:
         Refused: ``private_regular_file_required``, or ``input_too_large`` over ``max_bytes``.
     """
     try:
-        return _read(path, None, max_bytes)
+        return _read(paths.native(path), None, max_bytes)
     except (OSError, ValueError):
         raise refusal.Refused("private_regular_file_required") from None
 
@@ -205,7 +205,8 @@ class Folder:
     def _stage(self, staged: str, name: str, content: bytes) -> None:
         try:
             self._write_new(staged, content)
-            posix.rename(staged, name, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
+            target = paths.native(name)
+            posix.rename(staged, target, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         except BaseException:
             self._remove_if_there(staged)
             raise
@@ -237,7 +238,7 @@ def replace(path: str, content: bytes) -> None:
     above, _, name = path.rpartition("/")
     place = Folder.__new__(Folder)
     flags = posix.O_RDONLY | posix.O_DIRECTORY | posix.O_CLOEXEC
-    place._descriptor = posix.open(above or "/", flags)  # noqa: SLF001  # its own kind
+    place._descriptor = posix.open(paths.native(above or "/"), flags)  # noqa: SLF001  # its own kind
     try:
         place.replace(name, content)
     finally:
@@ -263,7 +264,7 @@ def close_lock(lock: int) -> None:
     posix.close(lock)
 
 
-def _read(path: str, folder: int | None, max_bytes: int) -> bytes:
+def _read(path: "str | bytes", folder: int | None, max_bytes: int) -> bytes:
     if not _is_private_file(posix.stat(path, dir_fd=folder, follow_symlinks=False)):
         raise refusal.Refused("private_regular_file_required")
     descriptor = posix.open(path, _READ, dir_fd=folder)
@@ -302,9 +303,10 @@ def _is_private_folder(found: "os.stat_result") -> bool:
 
 def _opened_folder(path: str, above: int | None) -> int:
     try:
-        if not _is_private_folder(posix.stat(path, dir_fd=above, follow_symlinks=False)):
+        place = paths.native(path)
+        if not _is_private_folder(posix.stat(place, dir_fd=above, follow_symlinks=False)):
             raise refusal.Refused("private_state_directory_required")
-        descriptor = posix.open(path, _READ_FOLDER, dir_fd=above)
+        descriptor = posix.open(place, _READ_FOLDER, dir_fd=above)
     except (OSError, ValueError):
         raise refusal.Refused("private_state_directory_required") from None
     if not _is_private_folder(posix.fstat(descriptor)):

@@ -133,6 +133,7 @@ def _unassociated(visit: Visit, script: str) -> "str | None":
     try:
         words = ["--registry", visit.registry.path]
         command = registration.line(script, words, ["discover", "--project-root", visit.cwd])
-    except refusal.Refused:  # a path that no shell reads back
+        command.encode("utf-8")
+    except (refusal.Refused, ValueError):  # a path that no shell reads back, or without a UTF-8 form
         command = None
     return recovery_text.unassociated(command)

@@ -1,6 +1,6 @@
 """One run of the recovery entry: its arguments, its verbs, and one answer on stdout (A-50, A-61)."""
 
-from adapter_kit import process, recovery_text, refusal
+from adapter_kit import paths, process, recovery_text, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def run(arguments: "list[str]", script: str) -> "NoReturn":
     try:
         if arguments in (["--help"], ["-h"]):
             process.end(0, out=_USAGE)
-        process.end(0, out=_answer(arguments, script))
+        process.end(0, out=_answer([paths.argument(word) for word in arguments], script))
     except refusal.Refused as refused:
         reason = refused.reason
     except BaseException:  # noqa: BLE001, S110  # the outermost edge: no traceback may reach the host

@@ -85,8 +85,8 @@ def status(registry_path: str) -> bytes:
     """
     registry = bindings.load(registry_path)
     folder = private_files.Folder(registry.state_dir)
-    roots = {root.path: root for binding in registry.bindings for root in binding.roots()}
-    unmounted = sum(not root.is_unchanged() for root in roots.values())
+    roots = [root for binding in registry.bindings for root in binding.roots()]
+    unmounted = len({root.path for root in roots if not root.is_unchanged()})
     return json_text.line(
         {
             "status": "attention" if unmounted else "ok",

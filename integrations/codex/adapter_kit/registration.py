@@ -3,7 +3,7 @@
 import os
 import sys
 
-from adapter_kit import refusal
+from adapter_kit import paths, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ def text(script: str, arguments: list[str], verb: "Sequence[str]" = ()) -> bytes
     Raises:
         Refused: ``invalid_arguments`` if a path cannot be written so that a host's shell reads it back.
     """
-    return os.fsencode(line(script, arguments, verb)) + b"\n"
+    return line(script, arguments, verb).encode("utf-8", sys.getfilesystemencodeerrors()) + b"\n"
 
 
 def line(script: str, arguments: list[str], verb: "Sequence[str]") -> str:
@@ -29,7 +29,7 @@ def line(script: str, arguments: list[str], verb: "Sequence[str]") -> str:
     Raises:
         Refused: ``invalid_arguments`` as above.
     """
-    words = [_absolute(sys.executable), "-I", "-S", _absolute(script)]
+    words = [paths.argument(_absolute(sys.executable)), "-I", "-S", paths.argument(_absolute(script))]
     flags = [argument if argument.startswith("-") else _absolute(argument) for argument in arguments]
     return " ".join(_quoted(word) for word in (*words, *flags, *verb))
 
