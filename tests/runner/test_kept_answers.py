@@ -166,7 +166,7 @@ def test_a_write_that_failed_keeps_nothing_and_takes_no_place(tmp_path: Path) ->
 
 
 @requirement("R-57")
-@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     steps=st.lists(st.tuples(st.sampled_from("abcdef"), st.integers(1, DAY_S), st.booleans()), max_size=20)
 )

@@ -116,8 +116,8 @@ def _take_over(descriptor: int, status: os.stat_result) -> None:
 def _keep_original(seat: edit_seats.Seat, change: edit_plan.Change) -> None:
     name, backup, directory = seat.target.names[-1], seat.target.backup, seat.directory
     assert directory is not None
-    assert change.place.status is not None
-    expected = private_files.Identity.of(change.place.status)
+    expected = change.place.identity
+    assert expected is not None
     try:
         os.link(name, backup, src_dir_fd=directory, dst_dir_fd=directory, follow_symlinks=False)
     except FileNotFoundError as error:
@@ -153,7 +153,8 @@ def _check_again(
 ) -> None:
     """Refuses a target that is no longer what was checked (step 4)."""
     assert seat.directory is not None
-    with _told(), write_places.look(root, "/".join(change.place.asked), own) as (place, directory):
+    asked, seen = "/".join(change.place.asked), change.place.identity
+    with _told(), write_places.look(root, asked, own, seen) as (place, directory):
         held = os.fstat(seat.directory)
         if place.names != change.place.names or place.way[: len(change.place.way)] != change.place.way:
             raise path_form.PathRefused("path_changed")
@@ -168,8 +169,7 @@ def _check_again(
         raise _differs(index, change, "exists", found.sha256)
     if found.sha256 != change.before:
         raise _differs(index, change, "sha_mismatch", found.sha256)
-    assert change.place.status is not None
-    if private_files.Identity.of(status) != private_files.Identity.of(change.place.status):
+    if private_files.Identity.of(status) != seen:
         raise path_form.PathRefused("path_changed")
 
 

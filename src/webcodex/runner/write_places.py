@@ -34,18 +34,19 @@ class Place:
         """The directories that would have to be made, each by its names from the root, outermost first."""
         return tuple(self.names[:depth] for depth in range(len(self.way) + 1, len(self.names)))
 
-    def leads_to_the_same(self, other: "Place") -> bool:
-        """Says whether the way, its names and the file at its end are the same."""
-        return (self.names, self.way, _identity(self.status)) == (
-            other.names,
-            other.way,
-            _identity(other.status),
-        )
+    @property
+    def identity(self) -> private_files.Identity | None:
+        """Which file stands there; None when nothing does."""
+        return None if self.status is None else private_files.Identity.of(self.status)
 
 
 @contextlib.contextmanager
-def look(root: int, path: str, own: own_files.OwnFiles) -> Iterator[tuple[Place, int]]:
+def look(
+    root: int, path: str, own: own_files.OwnFiles, seen: private_files.Identity | None = None
+) -> Iterator[tuple[Place, int]]:
     """Holds the innermost existing directory of a path until the block ends, and says where the path leads.
+
+    A file of the identity `seen` was found before not to be the Runner's own.
 
     Raises:
         PathRefused: `invalid_path`, `sensitive_path`, `not_file`, or `not_found` beneath a file.
@@ -57,7 +58,7 @@ def look(root: int, path: str, own: own_files.OwnFiles) -> Iterator[tuple[Place,
         raise path_form.PathRefused("sensitive_path")
     if not asked:
         raise path_form.PathRefused("not_file")
-    walk = _Walk(root, own)
+    walk = _Walk(root, own, seen)
     try:
         yield walk.to(asked), walk.here
     finally:
@@ -93,10 +94,13 @@ def identity_at(directory: int, name: str) -> private_files.Identity | None:
 class _Walk:
     """One walk: the directory it stands in, and how it came there."""
 
-    def __init__(self, root: int, own: own_files.OwnFiles) -> None:
+    def __init__(
+        self, root: int, own: own_files.OwnFiles, seen: private_files.Identity | None = None
+    ) -> None:
         self.names: list[str] = []
         self.way: list[private_files.Identity] = []
         self._own = own
+        self._seen = seen
         self._device = os.fstat(root).st_dev
         self.here = os.open(".", spelling.LISTED, dir_fd=root)
 
@@ -154,9 +158,5 @@ class _Walk:
             raise path_form.PathRefused("invalid_path")
         if not stat.S_ISREG(status.st_mode):
             raise path_form.PathRefused("not_file")
-        if self._own.holds_file(status):
+        if private_files.Identity.of(status) != self._seen and self._own.holds_file(status):
             raise path_form.PathRefused("sensitive_path")
-
-
-def _identity(status: os.stat_result | None) -> private_files.Identity | None:
-    return None if status is None else private_files.Identity.of(status)
