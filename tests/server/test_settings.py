@@ -1,6 +1,8 @@
 """What the Server's environment may hold, and what stops the Server (10.1, C-03)."""
 
+import importlib.util
 import os
+import socket
 import stat
 import subprocess
 from pathlib import Path
@@ -9,7 +11,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.server import server_process
-from webcodex.server import origins, settings
+from webcodex.server import main, origins, settings, store
 from webcodex.tools.contract import Profile
 
 BASE = {"WEBCODEX_TOKEN": "bootstrap"}
@@ -27,6 +29,7 @@ def test_a_token_alone_gives_the_documented_defaults() -> None:
     assert chosen.allowed_hosts == ()
     assert chosen.allowed_origins == ()
     assert chosen.data_dir.is_absolute()
+    assert chosen.database_url is None
     assert not chosen.auth_disabled
     assert chosen.mcp_host_profile is Profile.DIRECT
     assert (chosen.host_budget_s, chosen.sync_wait_max_s, chosen.continuation_wait_max_s) == (
@@ -42,6 +45,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
     chosen = loaded(
         WEBCODEX_ADDR="[::1]:9000",
         WEBCODEX_DATA=str(tmp_path),
+        WEBCODEX_DATABASE_URL="postgresql://ada@db.example/webcodex?sslmode=verify-full",
         WEBCODEX_PUBLIC_URL="https://Work.Example:443/",
         WEBCODEX_ALLOWED_HOSTS="one.example, two.example:81",
         WEBCODEX_ALLOWED_ORIGINS="https://app.example",
@@ -53,6 +57,7 @@ def test_every_variable_is_read(tmp_path: Path) -> None:
         WEBCODEX_MCP_TEXT_JSON_COMPAT="false",
     )
     assert (chosen.addr_host, chosen.addr_port, chosen.data_dir) == ("::1", 9000, tmp_path)
+    assert chosen.database_url == "postgresql://ada@db.example/webcodex?sslmode=verify-full"
     assert chosen.public_origin == origins.Origin("https", origins.Authority("work.example", None))
     assert chosen.allowed_hosts == (
         origins.Authority("one.example", None),
@@ -152,3 +157,41 @@ def test_a_process_that_cannot_start_says_why_and_exits_2(tmp_path: Path) -> Non
     assert ended.stderr.startswith("webcodex-server: WEBCODEX_TOKEN must be")
     assert "wck_secret" not in ended.stderr
     assert not (tmp_path / ".local").exists()
+
+
+@requirement("C-09", "M-39")
+@pytest.mark.parametrize(
+    "url", ["mysql://ada:planted@h/x", "sqlite:///planted", "planted", "postgresql://h/planted x"]
+)
+def test_a_database_of_another_kind_is_refused_without_its_url(url: str) -> None:
+    with pytest.raises(
+        settings.BadSetting, match=r"^WEBCODEX_DATABASE_URL must begin with postgresql://"
+    ) as no:
+        loaded(WEBCODEX_DATABASE_URL=url)
+    assert "planted" not in str(no.value)
+
+
+@requirement("C-09")
+def test_a_database_that_cannot_be_used_is_told_without_its_url(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    told = []
+    for url in ("postgresql://ada:planted@127.0.0.1:1/x", "postgresql://ada:planted@h/x?planted=1"):
+        chosen = loaded(WEBCODEX_DATABASE_URL=url, WEBCODEX_DATA=str(tmp_path / "data"))
+        assert chosen.database_url == url
+        assert "planted" not in repr(chosen)
+        with (
+            socket.create_server(("127.0.0.1", 0)) as listener,
+            pytest.raises(Exception, match="DATABASE_URL") as no,
+        ):
+            main._serve(chosen, listener)
+        told.append(str(no.value))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
+    with pytest.raises(settings.BadSetting, match=r"pip install 'webcodex\[postgres\]'"):
+        store.opened(loaded(WEBCODEX_DATABASE_URL="postgresql://ada:planted@127.0.0.1:1/x"))
+    assert told == [
+        "The database of WEBCODEX_DATABASE_URL cannot be reached; start it, or mend the address.",
+        "WEBCODEX_DATABASE_URL names no database to use: it is not a URL that PostgreSQL understands.",
+    ]
+    assert "planted" not in caplog.text
+    assert not (tmp_path / "data").exists()

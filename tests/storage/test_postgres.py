@@ -12,7 +12,7 @@ from sqlalchemy import select, text
 from tests.requirements import requirement
 from tests.storage.postgres_server import Cluster
 from webcodex.core import limits
-from webcodex.storage import database, postgres_seat, schema
+from webcodex.storage import database, postgres_seat, schema, workers
 from webcodex.storage.database import Transaction
 from webcodex.storage.postgres import PostgresDatabase, UnfitDatabase
 
@@ -219,6 +219,17 @@ async def test_a_job_answered_as_not_written_never_commits_later(
         assert [type(answer) for answer in answers] == [database.StoreUnavailable] * len(answers)
         monkeypatch.setattr(limits, "STORE_ANSWER_S", 10.0)
         assert await store.write(raised) == 1
+
+
+@requirement("O-16")
+async def test_a_deadline_between_the_commit_and_its_answer_changes_nothing() -> None:
+    job = workers.Job(raised, asyncio.get_running_loop())
+    assert job.begin(None)
+    assert job.may_commit()
+    job.settle(7, None)
+    job.give_up()
+    assert await job.answer == 7
+    assert not job.begin(None)
 
 
 @requirement("O-15", "O-16")

@@ -67,8 +67,8 @@ class Job:
             stage, self._stage = self._stage, Stage.OVER
             if self._free is not None:
                 self._free()
-        if self.answer.done():
-            return
+        if stage is Stage.OVER or self.answer.done():
+            return  # its end is told already, or on its way to the loop
         if stage is Stage.COMMITTING:
             self.answer.set_exception(database.OutcomeUnknown("the commit was not confirmed in time"))
         else:
