@@ -133,21 +133,26 @@ def is_alive(process: Known) -> bool:
 
 async def gone(*processes: Known) -> None:
     """Returns once none of the processes lives."""
-    await _so(lambda: not any(is_alive(process) for process in processes))
+    await so(lambda: not any(is_alive(process) for process in processes))
 
 
 async def read_pids(folder: Path, *names: str) -> list[Known]:
     """Returns the processes that wrote their pids into files, once all have."""
     files = [folder / name for name in names]
-    await _so(lambda: all(file.is_file() and file.read_text().endswith("\n") for file in files))
+    await so(lambda: all(file.is_file() and file.read_text().endswith("\n") for file in files))
     return [known(int(file.read_text())) for file in files]
 
 
-async def _so(holds: Callable[[], bool]) -> None:
+async def so(holds: Callable[[], bool], look_s: float = _LOOK_S) -> None:
     """Returns once something outside this process holds; nothing there can wake a waiter."""
     async with asyncio.timeout(peer.PATIENCE_S):
         while not holds():  # noqa: ASYNC110 - the process table has no events
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(look_s)
+
+
+def contents(folder: Path, pattern: str = "*") -> dict[str, str]:
+    """Returns what the files of a folder hold, by their names."""
+    return {path.name: path.read_text() for path in sorted(folder.glob(pattern))}
 
 
 def supervisors_of(runner_pid: int) -> list[Known]:

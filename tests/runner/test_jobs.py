@@ -105,7 +105,7 @@ async def test_a_job_sees_its_input_its_directory_and_five_variables_of_the_runn
     assert nothing["log"]["tail"] == "''\n"
 
 
-@requirement("R-60", "R-63", "R-02")
+@requirement("R-60", "R-02")
 async def test_a_start_that_is_refused_leaves_nothing(place: Place, folder: Path) -> None:
     (folder / "file").write_text("x")
     (folder / "out").symlink_to("/tmp")
@@ -163,7 +163,7 @@ async def test_an_absolute_directory_is_admitted_beneath_an_allowed_root_only(pl
     assert [code(outside)[0], code(linked)[0]] == ["invalid_cwd", "invalid_cwd"]
 
 
-@requirement("R-60", "R-61", "R-63")
+@requirement("R-60", "R-61")
 async def test_stop_ends_a_job_politely_though_its_project_is_disabled(place: Place) -> None:
     script = (
         "import signal, sys, time\n"
@@ -202,7 +202,7 @@ async def test_a_job_beyond_its_time_is_timed_out(place: Place) -> None:
     assert (job["state"], job["exit_code"], job["signal"]) == ("timed_out", None, "SIGTERM")
 
 
-@requirement("R-02", "R-63", "R-64")
+@requirement("R-02", "R-64")
 async def test_no_more_jobs_run_than_the_operator_allows(place: Place) -> None:
     async with serving(place, max_concurrent_jobs=2) as jobs:
         both = await asyncio.gather(jobs.start(1, "sleep", "60"), jobs.start(2, "sleep", "60"))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.requirements import requirement
-from tests.runner.job_server import gone, is_alive, known, read_pids
+from tests.runner.job_server import is_alive, read_pids
 from webcodex.runner import left_processes, supervisor
 
 PYTHON = sys.executable
@@ -108,18 +108,14 @@ async def test_nothing_of_a_nasty_tree_outlives_its_child(tmp_path: Path) -> Non
     assert started.process.returncode == 0
 
 
-@requirement("R-65", "R-66")
-@pytest.mark.parametrize("ending", ["stop 0", "stop 100", "the Runner is gone"])
-async def test_a_tree_ends_when_ordered_and_when_the_runner_is_gone(ending: str, tmp_path: Path) -> None:
+@requirement("R-65")
+@pytest.mark.parametrize("order", ["stop 0", "stop 100"])
+async def test_a_tree_ends_hard_within_the_ordered_grace(order: str, tmp_path: Path) -> None:
     with supervising(tmp_path) as started:
         started.start(PYTHON, "-c", NASTY + "\nstay(); told('ready'); time.sleep(60)")
         processes = await read_pids(tmp_path, *NAMES, "ready")
-        if ending.startswith("stop"):
-            started.order(ending)
-            assert [started.report()[0] for _ in range(3)] == ["started", "killed", "empty"]
-        else:
-            started.leave()
-            await gone(*processes, known(started.process.pid))
+        started.order(order)
+        assert [started.report()[0] for _ in range(3)] == ["started", "killed", "empty"]
     assert not any(is_alive(process) for process in processes)
 
 

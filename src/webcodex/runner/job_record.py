@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from webcodex.core import jobs
 from webcodex.protocol import fields, records
 from webcodex.runner import job_log
 
@@ -15,19 +16,6 @@ PURPOSES: Final = frozenset({"work", "validation", "service"})
 
 INSTANCE_REPLACED: Final = "runner_instance_replaced"
 SUPERVISOR_LOST: Final = "runner_supervisor_lost"
-
-
-class State(enum.StrEnum):
-    """The states that a Runner itself gives a Job; the Server adds its own."""
-
-    AGENT_QUEUED = "agent_queued"
-    RUNNING = "running"
-    STOP_REQUESTED = "stop_requested"
-    COMPLETED = "completed"
-    FAILED = "failed"
-    STOPPED = "stopped"
-    TIMED_OUT = "timed_out"
-    LOST = "lost"
 
 
 class Event(enum.StrEnum):
@@ -43,21 +31,22 @@ class Event(enum.StrEnum):
 
 
 _ENDS: Final = {
-    Event.SUCCEEDED: State.COMPLETED,
-    Event.FAILED: State.FAILED,
-    Event.ENDED_BY_TIME: State.TIMED_OUT,
-    Event.LOST_SIGHT: State.LOST,
+    Event.SUCCEEDED: jobs.State.COMPLETED,
+    Event.FAILED: jobs.State.FAILED,
+    Event.ENDED_BY_TIME: jobs.State.TIMED_OUT,
+    Event.LOST_SIGHT: jobs.State.LOST,
 }
-TRANSITIONS: Final[Mapping[State, Mapping[Event, State]]] = {
-    State.AGENT_QUEUED: {Event.STARTED: State.RUNNING, Event.LOST_SIGHT: State.LOST},
-    State.RUNNING: {Event.STOP_ORDERED: State.STOP_REQUESTED, **_ENDS},
-    State.STOP_REQUESTED: {Event.ENDED_BY_STOP: State.STOPPED, Event.LOST_SIGHT: State.LOST},
-    State.COMPLETED: {},
-    State.FAILED: {},
-    State.STOPPED: {},
-    State.TIMED_OUT: {},
-    State.LOST: {},
+TRANSITIONS: Final[Mapping[jobs.State, Mapping[Event, jobs.State]]] = {
+    jobs.State.AGENT_QUEUED: {Event.STARTED: jobs.State.RUNNING, Event.LOST_SIGHT: jobs.State.LOST},
+    jobs.State.RUNNING: {Event.STOP_ORDERED: jobs.State.STOP_REQUESTED, **_ENDS},
+    jobs.State.STOP_REQUESTED: {Event.ENDED_BY_STOP: jobs.State.STOPPED, Event.LOST_SIGHT: jobs.State.LOST},
+    jobs.State.COMPLETED: {},
+    jobs.State.FAILED: {},
+    jobs.State.STOPPED: {},
+    jobs.State.TIMED_OUT: {},
+    jobs.State.LOST: {},
 }
+"""The states that a Runner itself gives a Job; the Server adds its own."""
 
 
 class IllegalTransition(Exception):
@@ -71,7 +60,7 @@ class Record:
     job_id: str
     project: str
     purpose: str
-    state: State = State.AGENT_QUEUED
+    state: jobs.State = jobs.State.AGENT_QUEUED
     exit_code: int | None = None
     signal: str | None = None
     created_at: int
@@ -94,7 +83,7 @@ class Record:
             job_id=source.matching("job_id", JOB_ID),
             project=source.text("project", most=512),
             purpose=source.word("purpose", PURPOSES),
-            state=State(source.word("state", frozenset(State))),
+            state=jobs.State(source.word("state", frozenset(TRANSITIONS))),
             exit_code=source.integer_or_none("exit_code"),
             signal=source.text_or_none("signal", most=32),
             created_at=source.integer("created_at"),

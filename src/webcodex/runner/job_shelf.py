@@ -36,12 +36,18 @@ class JobShelf:
     """All known Jobs by id, and the outbox that tells of them."""
 
     def __init__(
-        self, store: job_store.JobStore, kept: kept_answers.KeptAnswers, outbox: streams.Outbox
+        self,
+        store: job_store.JobStore,
+        kept: kept_answers.KeptAnswers,
+        outbox: streams.Outbox,
+        *,
+        write_again_s: float = _WRITE_AGAIN_S,
     ) -> None:
         self.jobs: dict[str, held_job.HeldJob] = {}
         self.outbox = outbox
         self._store = store
         self._kept = kept
+        self._write_again_s = write_again_s
         self._settling: set[asyncio.Task[None]] = set()
 
     async def recover(self) -> None:
@@ -171,7 +177,7 @@ class JobShelf:
                 break
             except OSError as error:
                 log.warning("action=job_end_not_durable job=%s errno=%s", record.job_id, error.errno)
-            await asyncio.sleep(_WRITE_AGAIN_S)
+            await asyncio.sleep(self._write_again_s)
         self.show(job, record)
         log.info("action=job_ended job=%s state=%s", record.job_id, record.state)
 

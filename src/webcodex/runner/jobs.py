@@ -221,6 +221,7 @@ class Jobs:
             raise _refusal(error) from error
         except processes.StartUnproven:
             pipes.close()
+            await tree.abandon()
             lost = job_record.advance(
                 record,
                 job_record.Event.LOST_SIGHT,
