@@ -19,7 +19,7 @@ def test_check_writes_nothing_and_fails_until_the_files_are_written(
     shell = testing.CliRunner()
     first = shell.invoke(generate.main, ["--check"])
     assert (first.exit_code, list(tmp_path.iterdir())) == (1, [])
-    assert first.stdout.startswith("docs/tools.md is missing.\ndocs/states/sessions.md is missing.\n")
+    assert first.stdout.startswith("docs/tools.md is missing.\ndocs/states/goals.md is missing.\n")
     assert first.stdout.endswith("Write them anew with: make generate\n")
     assert shell.invoke(generate.main).exit_code == 0
     again = shell.invoke(generate.main, ["--check"])

@@ -90,9 +90,14 @@ async def test_a_goal_goes_from_checkpoint_to_checkpoint_to_its_end(house: House
     ended = await change(house, "update_goal", expected_revision=4, terminal_reason="shipped", **end)
     assert ended["goal"]["terminal_reason"] == "shipped"
     assert ended["goal"]["summary"]["terminal_at_unix_ms"] == house.now * 1000
-    session = await house.session()
+
+
+@requirement("G-13", "G-32", "G-42")
+async def test_an_ended_goal_takes_no_change_and_stays_as_it_was(house: House) -> None:
+    goal, session = await created(house), await house.session()
+    ended = await change(house, "update_goal", goal_id=goal, expected_revision=1, lifecycle="cancelled")
     for tool, arguments in (
-        ("update_goal", {"expected_revision": 5, "title": "late"}),
+        ("update_goal", {"expected_revision": 2, "title": "late"}),
         ("checkpoint_goal", {"expected_revision": 1, "completed_step_ids": [], "summary": "late"}),
         ("associate_goal_workflow_session", {"session_id": session}),
         ("associate_goal_agent_task", {"task_id": "wc_agent_task_" + "0" * 32}),

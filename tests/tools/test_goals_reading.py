@@ -42,6 +42,21 @@ def said(status: str, reason: str | None, **rest: Any) -> dict[str, Any]:
     }
 
 
+def quiet_since(last: int, *, for_ms: int) -> dict[str, Any]:
+    return {
+        "available": True,
+        "state": "active",
+        "idle_threshold_ms": 300_000,
+        "observation_lease_ms": None,
+        "last_seen_at_ms": last,
+        "last_meaningful_activity_at_ms": last,
+        "quiet_for_ms": for_ms,
+        "linked_window_count": 0,
+        "active_meaningful_request_count": 0,
+        "coverage_partial": False,
+    }
+
+
 @requirement("G-14", "G-40", "G-41")
 async def test_goals_are_listed_last_changed_first_in_pages_and_by_literal_text(house: House) -> None:
     titles = ["Ünder_score 100%", "clamp", "CLAMP again", "other"]
@@ -135,18 +150,7 @@ async def test_a_presented_plan_shows_progress_and_activity(house: House) -> Non
         "terminal_at_unix_ms": None,
         "agent_task_count": 0,
         "workflow_session_count": 1,
-        "activity": {
-            "available": True,
-            "state": "active",
-            "idle_threshold_ms": 300_000,
-            "observation_lease_ms": None,
-            "last_seen_at_ms": born,
-            "last_meaningful_activity_at_ms": born,
-            "quiet_for_ms": 5000,
-            "linked_window_count": 0,
-            "active_meaningful_request_count": 0,
-            "coverage_partial": False,
-        },
+        "activity": quiet_since(born, for_ms=5000),
         "continuity": {"state": "not_configured"},
     }
     assert await plan(house, goal, "present_goal_plan") == shown
@@ -259,37 +263,40 @@ async def test_a_later_reader_sees_the_one_active_goal_and_never_one_of_several(
         "summary": {"excerpt": None, "truncated": False},
         "at_unix_ms": None,
     }
-    goals = [goal, *[await prepared(house, session, f"p{number}") for number in range(8)]]
-    nine = await context(house, session)
-    assert nine == said(
-        "selection_required",
-        "multiple_active_goals",
-        truncated=True,
-        candidates=[
-            {
-                "goal_id": goal_id,
-                "title": "Clamp",
-                "title_truncated": False,
-                "lifecycle": "active",
-                "revision": 1,
-            }
-            for goal_id in sorted(goals)[:8]
-        ],
-    )
-    for number, ended in enumerate(goals[2:]):
-        end = {"goal_id": ended, "expected_revision": 1, "idempotency_key": f"e{number}"}
-        await change(house, "update_goal", lifecycle="cancelled", **end)
-    two = await context(house, session)
-    assert two is not None
-    assert (two["status"], two["truncated"], len(two["candidates"])) == ("selection_required", False, 2)
-    await change(house, "update_goal", goal_id=goals[1], expected_revision=1, lifecycle="cancelled")
-    assert await context(house, session) == one
     assert await context(house, session, by=user("ada", "runtime:read")) is None
-    other = await house.session()
-    assert await context(house, other) is None
+    assert await context(house, await house.session()) is None
     await execute(house, "UPDATE wc_goals SET owner = :eve", eve=EVE.authority)
     assert await context(house, session) is None
     assert access.has_scope(EVE, access.Scope.COMMUNICATION_READ)
+
+
+@requirement("G-61", "H-20", "H-21", "H-65")
+async def test_of_several_active_goals_none_is_chosen(house: House) -> None:
+    session = await house.session()
+    goals = [await prepared(house, session, f"p{number}") for number in range(9)]
+    named = {"title": "Clamp", "title_truncated": False, "lifecycle": "active", "revision": 1}
+    assert await context(house, session) == said(
+        "selection_required",
+        "multiple_active_goals",
+        truncated=True,
+        candidates=[{"goal_id": goal, **named} for goal in sorted(goals)[:8]],
+    )
+
+    async def end(goal: str) -> None:
+        given = {"goal_id": goal, "expected_revision": 1, "lifecycle": "cancelled"}
+        await change(house, "update_goal", idempotency_key=goal, **given)
+
+    for goal in goals[2:]:
+        await end(goal)
+    two = await context(house, session)
+    assert two is not None
+    assert (two["status"], two["truncated"], len(two["candidates"])) == ("selection_required", False, 2)
+    await end(goals[1])
+    one = await context(house, session)
+    assert one is not None
+    assert (one["status"], one["goal"]["goal_id"], one["candidates"]) == ("available", goals[0], [])
+    await end(goals[0])
+    assert await context(house, session) is None
 
 
 @requirement("G-10", "G-61", "H-22", "H-67")
