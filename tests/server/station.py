@@ -20,6 +20,8 @@ from webcodex.server import authentication, connections, http_guard, runner_gate
 from webcodex.storage import accounts, projects
 from webcodex.storage.database import Transaction
 from webcodex.storage.engine import SqliteDatabase
+from webcodex.tools import ports
+from webcodex.tools.job_moves import JobMoves
 
 BOOTSTRAP = "bootstrap-secret"
 DEADLINE_S = 10.0
@@ -118,16 +120,17 @@ class Station:
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.now = 1_790_000_000
         self.monotonic = 1000.0
-        self._path = folder / "webcodex.db"
+        self.path = folder / "webcodex.db"
         self._settings = settings.load({"WEBCODEX_ADDR": "127.0.0.1:8080", **environment})
         self._entropy = itertools.count(1)
 
     async def start(self) -> Self:
         """Opens the store, and the door on a port of its own."""
-        if not self._path.exists():
-            self._path.write_bytes(empty_store.content())
-        self.database = SqliteDatabase(self._path)
+        if not self.path.exists():
+            self.path.write_bytes(empty_store.content())
+        self.database = SqliteDatabase(self.path)
         self.authentication = authentication.Authentication(self._settings, self.database, lambda: self.now)
+        moves = JobMoves()
         self.gateway = runner_gateway.RunnerGateway(
             database=self.database,
             authentication=self.authentication,
@@ -136,6 +139,14 @@ class Station:
             entropy=lambda size: next(self._entropy).to_bytes(size, "big"),
             tick_every_s=0.02,
             answer_margin_s=0.05,
+            moves=moves,
+        )
+        self.services = ports.Services(
+            database=self.database,
+            runners=self.gateway,
+            now=lambda: self.now,
+            entropy=lambda size: next(self._entropy).to_bytes(size, "big"),
+            moves=moves,
         )
         listening = socket.create_server(("127.0.0.1", 0))
         self.port = listening.getsockname()[1]
