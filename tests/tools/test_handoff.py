@@ -44,24 +44,6 @@ async def test_the_compact_answer_holds_exactly_the_brief_and_its_siblings(house
     assert answer["handoff_brief"]["session"]["session_id"] == session
 
 
-@requirement("H-06", "H-10", "H-11", "H-13")
-async def test_sources_that_are_not_served_say_so_in_the_basis(house: House) -> None:
-    shown = await brief(house, await house.session(), include_workspace=False)
-    assert shown["basis"] == {
-        "complete": False,
-        "reason_codes": [
-            "job_summary_unavailable",
-            "validation_unavailable",
-            "workspace_not_requested",
-        ],
-    }
-    jobs = ("active_jobs", "blocking_jobs", "recovering_jobs", "terminal_pending_jobs")
-    assert {shown["attention"][name] for name in jobs} == {None}
-    assert shown["attention"]["open_risks"] == 0
-    assert shown["validation"]["status"] == "unavailable"
-    assert shown["progress"]["state"] == "insufficient_evidence"
-
-
 @requirement("H-10", "H-13")
 async def test_validation_that_was_not_asked_for_is_said_to_be_so(house: House) -> None:
     shown = await brief(house, await house.session(), include_workspace=False, include_validation=False)
