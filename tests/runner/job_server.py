@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
+import websockets
+
 from tests.runner import peer
 from webcodex.runner import supervisor
 
@@ -45,7 +47,7 @@ class JobServer:
 
     async def listen(self) -> None:
         """Takes frames until the connection ends."""
-        with contextlib.suppress(Exception):
+        with contextlib.suppress(websockets.ConnectionClosed, TimeoutError):
             while True:
                 await self._sort(await self.call.receive())
                 self._moved.set()
@@ -56,7 +58,8 @@ class JobServer:
         elif frame["type"] == "event":
             self.events.append(frame)
             if self.acknowledges:
-                await self.acknowledge(frame)
+                with contextlib.suppress(websockets.ConnectionClosed):  # what came before is still to be read
+                    await self.acknowledge(frame)
         else:
             self.others.append(frame)
 
