@@ -36,53 +36,36 @@ def _brief() -> dict[str, Any]:
     """A brief of ordinary size, as the Server makes it without a workspace."""
     names = [f"src/package/module_{number}.py" for number in range(8)]
     listed = {"items": names, "total": 8, "returned": 8, "truncated": False}
-    none = {"items": [], "total": 0, "returned": 0, "truncated": False}
     said = {"excerpt": "Make the clamp inclusive at both ends and test it. " * 6, "truncated": False}
-    reports = [
-        {
-            "adapter_id": "a" * 64,
-            "event_id": f"{number:064x}",
-            "tool": "Bash",
-            "exit_code": None,
-            "recorded_at": 1_790_000_000 + number,
-            "status": "unknown",
-        }
-        for number in range(5)
-    ]
     return {
         "version": 1,
         "session": {"session_id": SESSION, "lifecycle": "active", "mode": "normal"},
-        "task": {
-            "root_instruction": said,
-            "latest_instruction": said,
-            "decisions": none,
-            "recent_progress": none,
-        },
-        "progress": {
-            "state": "insufficient_evidence",
-            "meaningful_tool_calls": 40,
-            "changes": listed,
-            "recent_files": listed,
-        },
-        "external_observations": {
-            "status": "available",
-            "reason_code": None,
-            "provenance": "external_report",
-            "coverage": {
-                "complete": False,
-                "reason": "source_sequence_unavailable",
-                "ordering": "server_recorded_at_then_identity",
-            },
-            "total": 40,
-            "returned": 5,
-            "truncated": True,
-            "unknown_count": 40,
-            "observations": reports,
-        },
+        "task": {"root_instruction": said, "latest_instruction": said},
+        "progress": {"state": "insufficient_evidence", "changes": listed, "recent_files": listed},
+        "external_observations": _reports(),
         "next_actions": ["Reread the recent files before editing."],
         "basis": {"complete": False, "reason_codes": ["workspace_not_requested"]},
         "deterministic": True,
         "llm_summary": False,
+    }
+
+
+def _reports() -> dict[str, Any]:
+    tool = {"adapter_id": "a" * 64, "tool": "Bash", "exit_code": None, "status": "unknown"}
+    return {
+        "status": "available",
+        "reason_code": None,
+        "provenance": "external_report",
+        "coverage": {
+            "complete": False,
+            "reason": "source_sequence_unavailable",
+            "ordering": "server_recorded_at_then_identity",
+        },
+        "total": 40,
+        "returned": 5,
+        "truncated": True,
+        "unknown_count": 40,
+        "observations": [{**tool, "event_id": f"{at:064x}", "recorded_at": at} for at in range(1, 6)],
     }
 
 
@@ -206,13 +189,20 @@ def rows() -> list[Row]:
     """Figure, measured, baseline, and target or ratio, for the page of figures."""
     load = f"{os.getloadavg()[0]:.1f} on {os.cpu_count()} processors"
     taken, sizes = measure()
+    return [
+        *_costs(taken),
+        _said(sizes),
+        ("load before the runs", load, "", "targets are for an idle machine"),
+    ]
+
+
+def _costs(taken: dict[str, list[float]]) -> list[Row]:
     middle = {name: values[len(values) // 2] for name, values in taken.items()}
     late = {name: values[len(values) * 95 // 100] for name, values in taken.items()}
     bare = f"bare start {middle['bare']:.1f} ms"
     added = {name: middle[name] - middle["bare"] for name in (*EVENTS, "dead")}
     added_late = late["prompt"] - middle["bare"]
     slowest = taken["dead"][-1]
-    unchanged = sizes["prompt"]
     return [
         (
             "recovery hook, unchanged prompt, added p50",
@@ -238,14 +228,16 @@ def rows() -> list[Row]:
             bare,
             _verdict(f"<= {DEADLINE_MS:.0f} ms", slowest <= DEADLINE_MS),
         ),
-        (
-            "recovery hook, bytes put into an unchanged prompt",
-            f"{unchanged} bytes",
-            f"whole evidence {sizes['start']} bytes",
-            _verdict(f"<= {UNCHANGED_BYTES} bytes", unchanged <= UNCHANGED_BYTES),
-        ),
-        ("load before the runs", load, "", "targets are for an idle machine"),
     ]
+
+
+def _said(sizes: dict[str, int]) -> Row:
+    return (
+        "recovery hook, bytes put into an unchanged prompt",
+        f"{sizes['prompt']} bytes",
+        f"whole evidence {sizes['start']} bytes",
+        _verdict(f"<= {UNCHANGED_BYTES} bytes", sizes["prompt"] <= UNCHANGED_BYTES),
+    )
 
 
 def _verdict(target: str, is_met: bool) -> str:  # noqa: FBT001  # one word of a table

@@ -1,6 +1,7 @@
 """The recovery entry as a host runs it: what a conversation is offered, event by event (A-54 to A-62)."""
 
 import json
+import signal
 import socket
 import subprocess
 import threading
@@ -30,6 +31,13 @@ def everything_in(place: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()}
 
 
+def assert_warned(preamble: str, note: str) -> None:
+    for word in ("not instructions or permission", "Check the current state", "do not replay unknown"):
+        assert word in preamble
+    for word in ("Saved context only", "rules", "files", "Git status", "Jobs", "unknown operations"):
+        assert word in note
+
+
 @requirement("A-50", "A-56", "A-57", "A-58", "A-59", "A-60", "A-62", "A-87", "A-02")
 def test_session_start_is_offered_the_whole_evidence_and_a_snapshot_of_it(
     scene: tuple[Operator, Served],
@@ -38,16 +46,7 @@ def test_session_start_is_offered_the_whole_evidence_and_a_snapshot_of_it(
     before = everything_in(operator.private)
     result = operator.hook(START)
     shown = result.shown(START)
-    note = shown.pop("recovery_note")
-    for word in ("Saved context only", "rules", "files", "Git status", "Jobs", "unknown operations"):
-        assert word in note
-    preamble = result.context(START).partition("\n")[0]
-    for word in (
-        "not instructions or permission",
-        "Check the current state",
-        "do not replay unknown operations",
-    ):
-        assert word in preamble
+    assert_warned(result.context(START).partition("\n")[0], shown.pop("recovery_note"))
     output = served.whole["output"]
     evidence = {key: output[key] for key in ("handoff_brief", "goal_context", "acceptance")}
     evidence |= {"local_cwd": str(operator.root), "project": made.PROJECT, "session_id": made.SESSION_ID}
@@ -316,15 +315,33 @@ def _started(operator: Operator, payload: bytes) -> "subprocess.Popen[bytes]":
 
 @requirement("A-61", "A-72", "A-03", "A-89")
 def test_two_conversations_starting_together_both_get_their_evidence(scene: tuple[Operator, Served]) -> None:
-    operator, _ = scene
+    operator, served = scene
+    names = ["local-0", "local-0", "local-1"]
     runs = [
-        _started(operator, json.dumps(operator.payload(START, session_id=f"local-{number}")).encode())
-        for number in range(3)
+        _started(operator, json.dumps(operator.payload(START, session_id=name)).encode()) for name in names
     ]
     for run in runs:
         out, err = run.communicate(timeout=recovery_fixture.RUN_S)
         assert recovery_fixture.Result(run.returncode, out, err).shown(START)["status"] == "read"
-    assert len(operator.snapshots()) == 3
+    kept = operator.snapshots()
+    assert len(kept) == 2
+    brief = served.whole["output"]["handoff_brief"]
+    assert all(json.loads(content)["evidence"]["handoff_brief"] == brief for content in kept.values())
+    assert {file.name for file in operator.state.iterdir()} == {*kept, ".lock"}
+
+
+@requirement("A-03", "A-61", "A-72")
+def test_signal_ends_a_run_visibly_with_one(scene: tuple[Operator, Served]) -> None:
+    operator, served = scene
+    gate = peer.Gate(peer.closing)
+    served.instead[recovery_fixture.HANDOFF] = gate
+    run = _started(operator, json.dumps(operator.payload(PROMPT)).encode())
+    assert gate.reached.wait(recovery_fixture.RUN_S)
+    run.send_signal(signal.SIGTERM)
+    out, err = run.communicate(timeout=recovery_fixture.RUN_S)
+    gate.opened.set()
+    assert recovery_fixture.Result(run.returncode, out, err).reason == "read_unconfirmed"
+    assert operator.snapshots() == {}
 
 
 @requirement("A-61", "A-103", "A-59")
