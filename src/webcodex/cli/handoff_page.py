@@ -7,6 +7,8 @@ import click
 
 from webcodex.cli import printed
 
+_COMMIT_CHARS: Final = 12
+_REFERENCE_CHARS: Final = 40
 _ATTENTION: Final = {
     "blocking_jobs": "blocking jobs",
     "recovering_jobs": "recovering jobs",
@@ -66,7 +68,7 @@ def _state(brief: dict[str, Any]) -> Iterator[str]:
 def _workspace(workspace: dict[str, Any]) -> str:
     if workspace["head"] is None and workspace["branch"] is None:
         return workspace["reason_code"] or str(workspace["status"])
-    words = [workspace["branch"] or "no branch", "at", workspace["head"] or "no commit"]
+    words = [workspace["branch"] or "no branch", "at", (workspace["head"] or "no commit")[:_COMMIT_CHARS]]
     for key, word in (("dirty", "dirty"), ("conflicted", "conflicted")):
         if workspace[key]:
             words.append(f"({word})")
@@ -127,9 +129,14 @@ def _acceptance(found: dict[str, Any] | None) -> Iterator[str]:
     codes = f": {', '.join(found['reason_codes'])}" if found["reason_codes"] else ""
     yield from ("", f"Acceptance (advisory, never a verdict): {found['state']}{codes}")
     for item in found["evidence"]["items"]:
-        yield printed.one_line(f"  - {item['kind']} {item['ref']} {item['status']}")
+        yield printed.one_line(f"  - {item['kind']} {_short(item['ref'])} {item['status']}")
     if found["evidence"]["truncated"]:
         yield f"  - {found['evidence']['total']} in all"
+
+
+def _short(reference: str) -> str:
+    """Returns a reference by which a person recognises it; --json has the whole."""
+    return reference if len(reference) <= _REFERENCE_CHARS else f"{reference[:_REFERENCE_CHARS]}..."
 
 
 def _excerpt(found: dict[str, Any]) -> str:
