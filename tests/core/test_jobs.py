@@ -149,12 +149,18 @@ def test_no_verdict_starts_anything() -> None:
 
 @requirement("R-64", "R-48")
 def test_an_inventory_leaves_the_revision_so_that_the_log_still_comes() -> None:
-    found = jobs.found(replace(JOB, log=Log(tail="old\n", next_line=2)), report(State.COMPLETED, 9))
+    end = replace(report(State.COMPLETED, 9), log=Log(tail="old\nnew\n", next_line=3))
+    in_inventory = replace(end, log=replace(end.log, tail=""))
+    found = jobs.found(replace(JOB, log=Log(tail="old\n", next_line=2)), in_inventory)
     assert found is not None
     assert (found.state, found.update_seq, found.log.tail) == (State.COMPLETED, 5, "old\n")
-    told = jobs.reported(found, report(State.COMPLETED, 9))
+    shown = job_log.news(found.log, found.update_seq, job_log.unseen(JOB.job_id), most_bytes=100)
+    assert (shown.text, shown.has_more) == ("old\n", True)
+    told = jobs.reported(found, end)
     assert told is not None
-    assert (told.state, told.update_seq, told.log.tail) == (State.COMPLETED, 9, "new\n")
+    assert (told.state, told.update_seq, told.log) == (State.COMPLETED, 9, end.log)
+    shown = job_log.news(told.log, told.update_seq, job_log.unseen(JOB.job_id), most_bytes=100)
+    assert (shown.text, shown.has_more) == ("old\nnew\n", False)
 
 
 @requirement("R-57")

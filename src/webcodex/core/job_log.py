@@ -22,12 +22,20 @@ class BadToken(Exception):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Log:
-    """The newest output of a Job; lines count from 1, also those that were dropped."""
+    """The newest output of a Job; lines count from 1, also those that were dropped.
+
+    ``next_line`` beyond the end of ``tail`` says that more was written, whose text has not come yet.
+    """
 
     tail: str = ""
     first_retained_line: int = 1
     next_line: int = 1
     truncated: bool = False
+
+    @property
+    def is_behind(self) -> bool:
+        """Says whether text is known to have been written that is not here yet."""
+        return self.next_line > self.first_retained_line + self.tail.count("\n")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +86,7 @@ def news(log: Log, update_seq: int, seen: Seen, *, most_bytes: int) -> News:
     return News(
         text=text,
         through=_moved(start, text),
-        has_more=offset + len(text) < len(log.tail),
+        has_more=log.is_behind or offset + len(text) < len(log.tail),
         history_lost=is_lost,
     )
 

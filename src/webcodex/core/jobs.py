@@ -217,7 +217,11 @@ def found(job: Job, report: Report) -> Job | None:
 
     ``update_seq`` stays that of the last whole snapshot, so that the Runner sends the newest one.
     """
-    return _told(job, report)
+    moved = _told(job, report)
+    if moved is None:
+        return None
+    next_line = max(job.log.next_line, report.log.next_line)
+    return replace(moved, log=replace(job.log, next_line=next_line))
 
 
 def out_of_contact(job: Job, *, until: int) -> Job | None:

@@ -67,7 +67,9 @@ class Observation(Result):
     job_id: str
     job: process_shapes.JobFacts | None
     log_text: str
-    has_more: Annotated[bool, Field(description="More text is there; observe again with the token.")]
+    has_more: Annotated[
+        bool, Field(description="More text is there or on its way; observe again with the token.")
+    ]
     observation_token: str | None
     history_lost: bool
     error: ItemError | None = None
