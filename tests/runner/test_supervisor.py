@@ -12,7 +12,7 @@ import pytest
 
 from tests.requirements import requirement
 from tests.runner.job_server import is_alive, read_pids
-from webcodex.runner import left_processes, supervisor
+from webcodex.runner import left_processes, processes, supervisor
 
 PYTHON = sys.executable
 
@@ -203,3 +203,17 @@ def test_only_a_process_with_the_recorded_start_time_is_ended() -> None:
     finally:
         child.kill()
         child.wait()
+
+
+@requirement("R-65")
+async def test_a_supervisor_killed_before_its_order_makes_no_claim_about_the_start(tmp_path: Path) -> None:
+    descriptors = [os.open(tmp_path, os.O_RDONLY), *(os.open(os.devnull, os.O_RDWR) for _ in range(3))]
+    cwd, stdin, stdout, stderr = descriptors
+    tree = await processes.prepare(processes.Stdio(cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr))
+    for descriptor in descriptors:
+        os.close(descriptor)
+    os.kill(tree.recorded.supervisor_pid, signal.SIGKILL)
+    with pytest.raises(processes.StartUnproven):
+        await tree.start(["touch", "file"], {})
+    assert await tree.ended() is processes.End.SUPERVISOR_LOST
+    assert list(os.scandir(tmp_path)) == []
