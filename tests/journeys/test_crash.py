@@ -18,6 +18,7 @@ from tests.requirements import requirement
 from tests.server import server_process
 from tests.server.server_process import TOKEN, ServerProcess
 from tests.server.station import hello
+from tests.tools import evidence_desk
 
 DEMO: Final = "agent:r1:demo"
 ADAPTERS: Final = Path(__file__).parents[2] / "integrations/codex"
@@ -104,29 +105,66 @@ def test_a_replay_after_a_kill_at_the_commit_gives_one_row(
         assert rows == [replay["output"]["observation"]]
 
 
-@requirement("S-04", "S-14", "S-76", "R-45")
-def test_a_call_cut_off_by_a_kill_stays_started_and_the_next_is_recorded(tmp_path: Path) -> None:
-    with ServerProcess(tmp_path) as server, concurrent.futures.ThreadPoolExecutor(1) as background:
+@requirement("S-04", "S-14", "S-42", "S-74", "S-76", "R-45")
+def test_calls_cut_off_by_a_kill_stay_started_and_a_cut_off_edit_counts_as_a_change(tmp_path: Path) -> None:
+    with ServerProcess(tmp_path) as server, concurrent.futures.ThreadPoolExecutor(2) as background:
         with _runner(server) as runner:
             working = background.submit(_work, server)
-            _answer_git(runner)
+            _answer(
+                runner, _asked(runner, "git_status"), {"available": False, "reason_code": "non_git_project"}
+            )
             session = working.result(WAIT_S)
-            reading = background.submit(server.call, "read_session_handoff", {"session_id": session})
-            assert json.loads(runner.recv(WAIT_S))["kind"] == "git_status"
+            validating = background.submit(server.call, "run_process", _validation(session))
+            asked = _asked(runner, "start_process_job")
+            job = evidence_desk.record(asked["body"]["job_id"], "completed", 0)
+            _answer(runner, asked, {"job": job, "replayed": False})
+            _answer(runner, _asked(runner, "job_snapshot"), {"job": job})
+            assert validating.result(WAIT_S)[0] == 200
+            assert _validation_status(server, session) == "passed"
+            cut_off = [background.submit(server.call, "read_session_handoff", {"session_id": session})]
+            _asked(runner, "git_status")
+            cut_off += [background.submit(server.call, "edit_project_files", _edit(session))]
+            _asked(runner, "edit_project_files")
             server.kill()
-            with pytest.raises((ConnectionError, OSError, http.client.HTTPException)):
-                reading.result(WAIT_S)
+            for call in cut_off:
+                with pytest.raises((ConnectionError, OSError, http.client.HTTPException)):
+                    call.result(WAIT_S)
         server.start()
+        assert _validation_status(server, session) == "stale"
+        server.call("read_session_summary", {"session_id": session})
         _, summary = server.call("read_session_summary", {"session_id": session})
-        kinds = [event["kind"] for event in summary["output"]["events"]]
-        assert kinds == ["task_instruction", "tool_call_started", "tool_call_started"]
-        _, summary = server.call("read_session_summary", {"session_id": session})
-        assert [event["kind"] for event in summary["output"]["events"]][3] == "tool_call_finished"
+        told = [(event["kind"], event.get("tool_name")) for event in summary["output"]["events"]]
+        assert told[3:] == [
+            ("tool_call_started", "read_session_handoff"),
+            ("tool_call_started", "edit_project_files"),
+            ("tool_call_started", "read_session_summary"),
+            ("tool_call_finished", "read_session_summary"),
+            ("tool_call_started", "read_session_summary"),
+        ]
 
 
-def _answer_git(runner: ClientConnection) -> None:
-    request = json.loads(runner.recv(WAIT_S))
-    body = {"available": False, "reason_code": "non_git_project"}
+def _validation(session: str) -> dict[str, Any]:
+    return {"project": DEMO, "argv": ["true"], "purpose": "validation", "session_id": session}
+
+
+def _edit(session: str) -> dict[str, Any]:
+    return {"project": DEMO, "edits": evidence_desk.edits("a.py"), "session_id": session}
+
+
+def _validation_status(server: ServerProcess, session: str) -> object:
+    _, shown = server.call("get_session_handoff_state", {"project": DEMO, "session_id": session})
+    return shown["output"]["handoff_brief"]["validation"]["status"]
+
+
+def _asked(runner: ClientConnection, kind: str) -> dict[str, Any]:
+    """Returns the next request of that kind; frames of another kind before it are left unanswered."""
+    while True:
+        frame: dict[str, Any] = json.loads(runner.recv(WAIT_S))
+        if frame.get("kind") == kind:
+            return frame
+
+
+def _answer(runner: ClientConnection, request: dict[str, Any], body: dict[str, Any]) -> None:
     answer = {
         "type": "result",
         "request_id": request["request_id"],
