@@ -60,7 +60,7 @@ def answer(
         Refused: with the reason for which nothing is shown.
         OSError: if the snapshot may not have been stored.
     """
-    deadline = client.Deadline(limits.RECOVERY_SECONDS)
+    deadline = client.Deadline(limits.RECOVERY_SECONDS - limits.WATCHDOG_MARGIN_SECONDS)
     payload = hook_input.parsed(stdin())
     if payload is None:
         return recovery_text.nothing()
@@ -111,7 +111,8 @@ def _read(visit: Visit, choice: selection.Choice) -> "snapshots.Evidence":
     if not binding.project_root.is_unchanged():
         raise refusal.Refused("project_root_replaced")
     authorization = client.read_authorization(registry.authorization_file)
-    with process.Watchdog(visit.deadline.remaining(), visit.expired):
+    allowed = visit.deadline.remaining() + limits.WATCHDOG_MARGIN_SECONDS
+    with process.Watchdog(allowed, visit.expired):
         parts = handoff_read.read(
             registry.server_url, authorization, binding.project, binding.session_id, visit.deadline
         )

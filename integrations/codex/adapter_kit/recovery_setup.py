@@ -111,7 +111,7 @@ def registered(registry_path: str, script: str) -> bytes:
 
 def _listed(registry: bindings.Registry, root: str, expired: "Expired") -> "tuple[str, list[discovery.Row]]":
     authorization = client.read_authorization(registry.authorization_file)
-    deadline = client.Deadline(limits.DISCOVERY_SECONDS)
+    deadline = client.Deadline(limits.DISCOVERY_SECONDS - limits.WATCHDOG_MARGIN_SECONDS)
     with process.Watchdog(limits.DISCOVERY_SECONDS, expired):
         console = discovery.Console(registry.server_url, authorization, deadline)
         project = console.project_at(root)
