@@ -45,3 +45,10 @@ async def rows(house: House, *tables: str) -> list[Any]:
 
 async def execute(house: House, statement: str, **values: object) -> None:
     assert await house.database.write(lambda tx: tx.change(text(statement), values)) != 0
+
+
+async def link_to_many(house: House, goal: str, count: int, *, at: int = 1) -> None:
+    """Links a Goal to Sessions that never were, in one write."""
+    numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < :count)"
+    row = "SELECT :goal, 'workflow_session', 'wc_sess_' || i, :at FROM n"
+    await execute(house, f"INSERT INTO wc_goal_correlations {numbers} {row}", goal=goal, count=count, at=at)

@@ -11,8 +11,8 @@ from tests.tools.goal_desk import (
     STEPS,
     change,
     created,
-    execute,
     goal_of,
+    link_to_many,
     refused,
     rows,
 )
@@ -271,13 +271,7 @@ async def test_a_link_is_refused_in_the_order_goal_then_session_then_revision(ho
 @requirement("G-14", "G-33")
 async def test_a_goal_takes_sixty_four_links(house: House) -> None:
     goal, session = await created(house), await house.session()
-    for number in range(64):
-        await execute(
-            house,
-            "INSERT INTO wc_goal_correlations VALUES (:goal, 'workflow_session', :name, 1)",
-            goal=goal,
-            name=f"wc_sess_{number}",
-        )
+    await link_to_many(house, goal, 64)
     answer = await refused(house, "associate_goal_workflow_session", goal_id=goal, session_id=session)
     assert answer == {
         "error_kind": "goal_correlation_capacity_exceeded",

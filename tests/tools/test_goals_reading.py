@@ -4,7 +4,17 @@ import asyncio
 from typing import Any
 
 from tests.requirements import requirement
-from tests.tools.goal_desk import MANAGER, STEPS, change, created, execute, goal_of, prepared, rows
+from tests.tools.goal_desk import (
+    MANAGER,
+    STEPS,
+    change,
+    created,
+    execute,
+    goal_of,
+    link_to_many,
+    prepared,
+    rows,
+)
 from tests.tools.house import DEMO, EVE, House, user
 from webcodex.core import access
 from webcodex.tools import ports
@@ -221,14 +231,7 @@ async def test_a_running_request_keeps_its_goal_active_and_a_scan_limit_is_told(
     await asyncio.gather(running, working)
     assert (await plan(house, goal))["activity"]["active_meaningful_request_count"] == 0
     house.now += 300
-    for number in range(16):
-        await execute(
-            house,
-            "INSERT INTO wc_goal_correlations VALUES (:goal, 'workflow_session', :name, :at)",
-            goal=goal,
-            name=f"wc_sess_{number}",
-            at=house.now * 1000,
-        )
+    await link_to_many(house, goal, 16, at=house.now * 1000)
     cut = (await plan(house, goal))["activity"]
     assert (cut["state"], cut["coverage_partial"]) == ("unobserved", True)
 
