@@ -51,7 +51,11 @@ _SAVE: Final = Prepared(
 )
 _SEEN: Final = Prepared(
     update(_jobs)
-    .where(_jobs.c.job_id == bindparam("of"), _jobs.c.update_seq == bindparam("seen"))
+    .where(
+        _jobs.c.job_id == bindparam("of"),
+        _jobs.c.update_seq == bindparam("seen"),
+        _jobs.c.state == bindparam("seen_state"),
+    )
     .values(is_observed=True)
 )
 _LINKED: Final = Prepared(
@@ -97,7 +101,7 @@ def remove(tx: Transaction, job_id: str) -> None:
 def mark_observed(tx: Transaction, seen: Iterable[Job]) -> None:
     """Stores that somebody saw these ended Jobs, each as it still stands (S-45)."""
     for job in seen:
-        tx.change(_SEEN, {"of": job.job_id, "seen": job.update_seq})
+        tx.change(_SEEN, {"of": job.job_id, "seen": job.update_seq, "seen_state": job.state.value})
 
 
 def link(tx: Transaction, job_id: str, sessions: Iterable[str]) -> None:
