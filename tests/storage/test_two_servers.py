@@ -63,12 +63,12 @@ async def houses(postgres: Cluster, tmp_path: Path) -> AsyncIterator[tuple[House
 @requirement("O-10", "O-14", "O-15", "O-27")
 async def test_two_servers_fill_a_session_to_its_capacity_and_no_further(houses: tuple[House, House]) -> None:
     session = await houses[0].session()
-    asked = [houses[event % 2].call(RECORD, **report(session, event // 2)) for event in range(600)]
+    asked = [houses[event % 2].call(RECORD, **report(session, event)) for event in range(280)]
     answers = await asyncio.gather(*asked)
     outcomes = [answer["output"] for answer in answers if isinstance(answer["output"], dict)]
     assert sum(output.get("inserted") is True for output in outcomes) == 256
     full = [output for output in outcomes if output.get("error_kind") == "external_observation_capacity"]
-    assert len(full) == 2 * (300 - 256)
+    assert len(full) == 280 - 256
     for house in houses:
         listed = await house.output(LIST, project=DEMO, session_id=session)
         assert len(listed["observations"]) == 256
