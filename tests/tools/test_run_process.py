@@ -170,8 +170,9 @@ async def test_racing_calls_of_a_refused_key_are_all_refused(jobs: Jobs) -> None
         await jobs.was_asked.wait()
         jobs.may_take.set()
         outputs = await asyncio.gather(*calls)
-    assert {output["error_kind"] for output in outputs} <= {"process_spawn_failed", "job_not_found"}
-    assert outputs[0]["error_kind"] == "process_spawn_failed"
+    words = {output["error_kind"] for output in outputs}
+    assert "process_spawn_failed" in words
+    assert words <= {"process_spawn_failed", "job_not_found"}
     assert await jobs.states() == []
 
 
