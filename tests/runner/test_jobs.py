@@ -194,25 +194,19 @@ async def test_stop_ends_a_job_politely_though_its_project_is_disabled(place: Pl
     assert [code(absent)[0], code(other)[0]] == ["job_not_found", "job_not_found"]
 
 
-@requirement("R-60", "R-61", "R-65")
-async def test_a_job_beyond_its_time_is_timed_out(place: Place) -> None:
-    async with serving(place) as jobs:
-        await jobs.start(1, "sleep", "60", timeout_secs=1)
-        job = await jobs.ended(1)
-    assert (job["state"], job["exit_code"], job["signal"]) == ("timed_out", None, "SIGTERM")
-
-
-@requirement("R-02", "R-64")
-async def test_no_more_jobs_run_than_the_operator_allows(place: Place) -> None:
+@requirement("R-02", "R-60", "R-61", "R-64", "R-65")
+async def test_no_more_jobs_run_than_allowed_and_one_beyond_its_time_makes_room(place: Place) -> None:
     async with serving(place, max_concurrent_jobs=2) as jobs:
-        both = await asyncio.gather(jobs.start(1, "sleep", "60"), jobs.start(2, "sleep", "60"))
+        both = await asyncio.gather(
+            jobs.start(1, "sleep", "60"), jobs.start(2, "sleep", "60", timeout_secs=1)
+        )
         full = await jobs.start(3, "true")
-        await jobs.ask("stop_job", {"job_id": job_id(1)})
-        await jobs.ended(1)
+        late = await jobs.ended(2)
         free = await jobs.start(3, "true")
     assert jobs.hello["job_concurrency_limit"] == 2
     assert [answer["error"] for answer in both] == [None, None]
     assert (code(full), full["error"]["recovery_kind"]) == (("job_capacity_full", "not_started"), "wait")
+    assert (late["state"], late["exit_code"], late["signal"]) == ("timed_out", None, "SIGTERM")
     assert free["error"] is None
 
 
@@ -243,7 +237,6 @@ async def test_the_same_request_is_the_same_job_and_another_conflicts(place: Pla
 async def test_a_flood_of_output_is_cut_from_the_front_and_counted(place: Place) -> None:
     script = "import sys\nfor n in range(200_000): sys.stdout.write(f'line {n}\\n')\nprint('é\\x00', end='')"
     async with serving(place, policy=policy(place, max_output_bytes=1000)) as jobs:
-        jobs.acknowledges = True
         await jobs.start(1, PYTHON, "-c", script)
         job = await jobs.ended(1)
     log = job["log"]
