@@ -289,3 +289,16 @@ async def test_each_bound_of_a_process_is_kept_before_anything_is_asked(jobs: Jo
         "validation_scope": "a" * 64,
     }
     assert (await jobs.call(**at_most, waits=HANDS_OVER))["job"]["state"] == "running"
+
+
+@requirement("S-08", "S-52", "R-60")
+async def test_a_session_that_denies_programs_starts_none(house: House, jobs: Jobs) -> None:
+    guarded = await house.output("start_session", project=DEMO, guards={"deny_shell_tools": True})
+    session = guarded["session_id"]
+    output = await jobs.call(session_id=session, purpose="validation")
+    assert (output["error_kind"], output["guard"]) == ("session_guard_denied", "deny_shell_tools")
+    assert not jobs.was_asked.is_set()
+    assert await jobs.states() == []
+    assert [event["status"] for event in await events(house, session) if "status" in event] == ["failed"]
+    assert (await jobs.call(recorder=session, waits=HANDS_OVER))["job"]["state"] == "running"
+    assert (await job_counts(house, session))["active_jobs"] == 1

@@ -78,20 +78,21 @@ async def awaited(
             await watch.next(min(left_s, limits.JOB_POLL_S))
 
 
-async def snapshot(work: Work, job: Job) -> JsonObject:
-    """Returns what the Job's Runner answers of it now.
+async def snapshot(work: Work, job: Job, *, until: float) -> JsonObject:
+    """Returns what the Job's Runner answers of it by ``until`` on the loop's clock.
 
     Raises:
         RunnerError: there is no answer.
 
     """
     services, project = work.services, work.target.project
-    if project is None or not services.runners.is_connected(project.client_id):
+    left_s = min(limits.JOB_SNAPSHOT_S, until - asyncio.get_running_loop().time())
+    if project is None or left_s <= 0 or not services.runners.is_connected(project.client_id):
         raise RunnerUnavailable
     return await services.runners.call(
         project,
         "job_snapshot",
         {"job_id": job.job_id},
-        budget_s=limits.JOB_SNAPSHOT_S,
+        budget_s=left_s,
         requested_by=access.requested_by(work.caller),
     )

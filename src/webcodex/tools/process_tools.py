@@ -65,7 +65,7 @@ async def _run(work: Work, params: RunParams) -> Done:
     job = await job_waiting.ended(work, job_id, until=began + work.waits.handoff_s)
     if job is None:
         raise _not_started("job_not_found")
-    tails = await _tails(work, job)
+    tails = await _tails(work, job, until=began + work.waits.safe_s)
     output: JsonObject = {
         "job": job_waiting.with_log(job),
         "completed": job.is_over,
@@ -171,10 +171,10 @@ def _unknown(job_id: str) -> ToolError:
     return error
 
 
-async def _tails(work: Work, job: Job) -> JsonObject:
-    """Returns the ends of the two streams, null where the Runner does not tell them (R-60)."""
+async def _tails(work: Work, job: Job, *, until: float) -> JsonObject:
+    """Returns the ends of the two streams, null where the Runner does not tell them in time (R-60, M-38)."""
     try:
-        answer = await job_waiting.snapshot(work, job)
+        answer = await job_waiting.snapshot(work, job, until=until)
     except RunnerError:
         answer = {}
     return {name: _text(answer.get(name)) for name in ("stdout_tail", "stderr_tail")}
