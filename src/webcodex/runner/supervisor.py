@@ -24,6 +24,7 @@ _CHUNK_BYTES = 65_536
 _MAX_START_BYTES = 8 * 1024 * 1024
 _SET_CHILD_SUBREAPER = 36
 _PROC = "/proc"
+_SYSTEM = str(sys.platform)
 _PS = ("ps", "-A", "-o", "pid=,ppid=,pgid=,stat=,lstart=")
 _PS_FIELDS = 5
 
@@ -273,7 +274,7 @@ class _Tree:
 
 def _adopt_orphans() -> bool:
     """Says whether every orphan of the tree becomes a child of this process from now on (Linux only)."""
-    if not sys.platform.startswith("linux"):
+    if _SYSTEM != "linux":
         return False
     import ctypes  # noqa: PLC0415 - other systems have no use for it
 
