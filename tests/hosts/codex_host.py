@@ -9,45 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from tests.hosts import model_service, packages
+from tests.hosts import codex_configuration, model_service, packages
 
-MCP_SERVER: Final = "webcodex"
+MCP_SERVER: Final = codex_configuration.MCP_SERVER
 RUN_S: Final = 120
-TOKEN_VARIABLE: Final = "WEBCODEX_TOKEN"
-KEY_VARIABLE: Final = "SCRIPTED_RUN_KEY"
-
-# Without the last three it waits for services that are not there.
-CONFIGURATION: Final = """
-model = "{slug}"
-model_provider = "scripted"
-
-[model_providers.scripted]
-name = "{scripted}"
-base_url = "{base_url}"
-wire_api = "responses"
-env_key = "{key}"
-request_max_retries = 0
-stream_max_retries = 0
-stream_idle_timeout_ms = 90000
-
-[mcp_servers.{server}]
-url = "{url}/mcp"
-bearer_token_env_var = "{token}"
-http_headers = {{ "X-WebCodex-MCP-Profile" = "{profile}" }}
-enabled_tools = {tools}
-required = true
-default_tools_approval_mode = "{approval}"
-startup_timeout_sec = 30
-tool_timeout_sec = 60
-
-[analytics]
-enabled = false
-
-[features]
-plugins = false
-unbounded_connection_retries = false
-mcp_2026_07_28 = {stateless}
-"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -90,27 +55,10 @@ class CodexHome:
         With ``approval`` ``auto`` Codex calls only what its hints call harmless, with ``approve`` everything.
         ``stateless`` turns on its use of the revision 2026-07-28.
         """
-        text = CONFIGURATION.format(
-            slug=model_service.SLUG,
-            scripted=model_service.SCRIPTED,
-            base_url=service.base_url,
-            key=KEY_VARIABLE,
-            server=MCP_SERVER,
-            url=url,
-            token=TOKEN_VARIABLE,
-            profile=profile,
-            approval=approval,
-            stateless=stateless,
-            tools=json.dumps(list(tools)),
-        )
-        (self._home / "config.toml").write_text(text, encoding="utf-8")
-        variables = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(self._home),
-            "CODEX_HOME": str(self._home),
-            KEY_VARIABLE: "no-key",
-            TOKEN_VARIABLE: token,
-        }
+        model = codex_configuration.model(service, slug=model_service.SLUG, stateless=stateless)
+        server = codex_configuration.mcp(url, tools, profile=profile, approval=approval)
+        (self._home / "config.toml").write_text(model + server, encoding="utf-8")
+        variables = codex_configuration.variables(str(self._home), os.environ["PATH"], token)
         words = ["exec", "--json", "--skip-git-repo-check", f"{model_service.SCRIPTED}."]
         return _ended([*packages.command(packages.CODEX), *words], self._work, variables)
 

@@ -8,6 +8,7 @@ import contextlib
 import itertools
 import json
 import threading
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -15,16 +16,11 @@ from typing import Any, Final
 
 SCRIPTED: Final = "Scripted run, no model"
 SLUG: Final = "scripted-run"
+KNOWN_SLUG: Final = "gpt-5.5"  # what Codex knows under this name it offers its shell and apply_patch to
 PATH: Final = "/v1/responses"
 PAUSE_S: Final = 60.0
 REQUEST_BYTES: Final = 16 * 1024 * 1024
-_USAGE: Final = {
-    "input_tokens": 0,
-    "input_tokens_details": {"cached_tokens": 0},
-    "output_tokens": 0,
-    "output_tokens_details": {"reasoning_tokens": 0},
-    "total_tokens": 0,
-}
+_OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
 _numbers: Final = itertools.count(1)
 
 Item = Mapping[str, Any]
@@ -49,6 +45,8 @@ class Step:
 
     items: tuple[Item, ...]
     pause: Pause | None = None
+    tokens: int = 0
+    """How many input tokens the service says that the request had."""
 
 
 def says(text: str) -> Item:
@@ -69,11 +67,33 @@ def calls(tool: str, arguments: Mapping[str, Any], *, server: str) -> Item:
     }
 
 
+def runs(command: str) -> Item:
+    """Returns the item that asks the host to run a shell command."""
+    return {
+        "type": "function_call",
+        "id": _id("fc"),
+        "call_id": _id("call"),
+        "name": "exec_command",
+        "arguments": json.dumps({"cmd": command}),
+    }
+
+
+def patches(*lines: str) -> Item:
+    """Returns the item that asks the host to apply a patch of these lines."""
+    return {
+        "type": "custom_tool_call",
+        "id": _id("ctc"),
+        "call_id": _id("call"),
+        "name": "apply_patch",
+        "input": "\n".join(("*** Begin Patch", *lines, "*** End Patch", "")),
+    }
+
+
 class ModelService:
     """Answers each request with the next step; a request beyond the last one is refused."""
 
     def __init__(self, steps: Sequence[Step]) -> None:
-        self._left = iter(steps)
+        self._left = deque(steps)
         self._lock = threading.Lock()
         self.requests: list[Mapping[str, Any]] = []
         self.refused = 0
@@ -89,18 +109,21 @@ class ModelService:
         """Returns the step that answers ``request``, once its pause is over, or none."""
         with self._lock:
             self.requests.append(request)
-            step = next(self._left, None)
+            step = self._left.popleft() if self._left else None
         if step is None or (step.pause is not None and not step.pause.hold()):
             self.refused += 1
             return None
         return step
 
+    def write(self, *steps: Step) -> None:
+        """These steps are written down behind those that are left."""
+        with self._lock:
+            self._left.extend(steps)
+
     def outputs(self) -> dict[str, str]:
         """Returns what the host gave back for each call, as a model would have been shown it."""
         given = [item for request in self.requests for item in request["input"]]
-        return {
-            item["call_id"]: item["output"] for item in given if item.get("type") == "function_call_output"
-        }
+        return {item["call_id"]: item["output"] for item in given if item.get("type") in _OUTPUTS}
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
@@ -137,7 +160,7 @@ def _handler(service: ModelService) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             # The host may have gone; what it has read is what counts.
             with contextlib.suppress(ConnectionError):
-                self.wfile.write(b"".join(_events(step.items)))
+                self.wfile.write(b"".join(_events(step)))
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             """Keeps stderr for what went wrong."""
@@ -155,12 +178,19 @@ def _handler(service: ModelService) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _events(items: Sequence[Item]) -> Iterator[bytes]:
+def _events(step: Step) -> Iterator[bytes]:
     response = {"id": _id("resp")}
+    usage = {
+        "input_tokens": step.tokens,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 0,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": step.tokens,
+    }
     yield _event("response.created", response=response)
-    for number, item in enumerate(items):
+    for number, item in enumerate(step.items):
         yield _event("response.output_item.done", output_index=number, item=item)
-    yield _event("response.completed", response={**response, "usage": _USAGE})
+    yield _event("response.completed", response={**response, "usage": usage})
 
 
 def _event(kind: str, **fields: Any) -> bytes:

