@@ -36,8 +36,7 @@ def test_conflicts_and_closed_sessions_are_set_aside_and_capacity_never(tmp_path
     }
     assert all(began <= moment <= time.time() for moment in at)
     folder = operator.outbox / "rejected"
-    assert folder.stat().st_mode & 0o7777 == 0o700
-    assert {file.stat().st_mode & 0o7777 for file in folder.iterdir()} == {0o600}
+    assert all(hook_fixture.is_private(path) for path in (folder, *folder.iterdir()))
     status = operator.status()
     assert (status["status"], status["pending"], status["rejected"]) == ("attention", 1, 2)
 
@@ -49,7 +48,9 @@ def test_run_that_only_set_something_aside_says_so(tmp_path: Path) -> None:
         operator.save("closed")
         result = operator.flush("--set-aside")
         assert (result.reason, result.counts) == ("recording_rejected", {"rejected": 1})
+        assert (operator.outbox / ".refused").read_bytes() == b"1\n"
         assert operator.flush().out == b'{"status":"recorded","acknowledged":0}\n'
+        assert (operator.outbox / ".refused").read_bytes() == b"0\n"
         assert operator.status()["status"] == "attention"
         assert operator.hook("next").is_silent_success
 

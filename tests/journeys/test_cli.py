@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import stat
 from collections.abc import Mapping
 from http import HTTPStatus
@@ -167,8 +168,10 @@ def test_adapter_configuration_is_private_bound_to_one_session_and_prepared_once
     stored = [json.loads(config.read_text(encoding="utf-8")) for config in configs]
     outboxes = [Path(each.pop("state_dir")) for each in stored]
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (*configs, *outboxes)]
-    for config in configs:  # the installation is shared: it stays as it was found
-        config.unlink()
+    registry = installed.files.adapters_dir / "recovery.json"
+    bindings = json.loads(registry.read_text(encoding="utf-8"))["bindings"]
+    for file in (*configs, registry):  # the installation is shared: it stays as it was found
+        file.unlink()
     assert modes == [0o600, 0o600, 0o700, 0o700]
     bound = {
         "server_url": installed.url,
@@ -179,7 +182,33 @@ def test_adapter_configuration_is_private_bound_to_one_session_and_prepared_once
     }
     assert stored == [{**bound, "local_session_id": each} for each in ("one", "two")]
     assert outboxes[0] != outboxes[1]
-    assert f"external_observation_hook.py --config {configs[0]} --print-registration" in said[0]
+    hooks = json.loads(said[0][said[0].index("{\n") : said[0].rindex("}\n") + 2])["hooks"]
+    lines = {event: groups[0]["hooks"][0]["command"] for event, groups in hooks.items()}
+    assert lines["PostToolUse"].endswith(f"external_observation_hook.py --config {configs[0]}")
+    assert lines["SessionStart"] == lines["UserPromptSubmit"]
+    assert lines["SessionStart"].endswith(f"session_recovery.py --registry {registry} hook")
+    assert [each["local_session_id"] for each in bindings] == ["one", "two"]
+    assert {each["workflow_session_id"] for each in bindings} == {session}
+
+
+@requirement("A-53", "A-63", "A-64")
+def test_adapters_are_set_up_from_the_project_folder_and_looked_at(installed: Installed) -> None:
+    begun = json.loads(ok(installed, "tools", "start_session", "--project", installed.project, "--json"))
+    words = ("--session", begun["output"]["session_id"], "--conversation", "three")
+    before = set(installed.files.adapters_dir.iterdir())
+    refused = failed(installed, "adapters", "setup", "--project", "/", *words, code=2)
+    assert refused.startswith("/ is no Project of this machine.")
+    assert set(installed.files.adapters_dir.iterdir()) == before
+    made = ok(installed, "adapters", "setup", "--project", str(installed.project_root), *words)
+    assert "The registry is in " in made
+    looked = json.loads(run(installed, "adapters", "check", "--json").stdout)
+    told = {each["name"]: (each["status"], each["found"]) for each in looked["checks"]}
+    assert {each["area"] for each in looked["checks"]} == {"host", "adapters"}
+    assert told["observation"][0] == "unknown"
+    assert told["recovery"][1].startswith("1 associations, 0 snapshots, 0 made room for others; a hook has")
+    assert "recovery: 1 associations" in run(installed, "adapters", "check").stdout
+    for path in set(installed.files.adapters_dir.iterdir()) - before:
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
 
 
 @requirement("M-54", "C-08")

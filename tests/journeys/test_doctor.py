@@ -58,7 +58,8 @@ def codex_home(folder: Path, url: str, hook: str) -> None:
     (folder / "config.toml").write_text(
         f'[mcp_servers.webcodex]\nurl = "{url}/mcp"\nbearer_token_env_var = "WEBCODEX_TOKEN"\n'
         f'[mcp_servers.other]\nurl = "https://{PLANTED}:{PLANTED}@example.com/{PLANTED}"\n'
-        f'http_headers = {{ Authorization = "Bearer {PLANTED}" }}\n',
+        f'http_headers = {{ Authorization = "Bearer {PLANTED}" }}\n'
+        f'[hooks.state."{folder}/hooks.json:post_tool_use:0:0"]\ntrusted_hash = "sha256:{PLANTED}"\n',
         encoding="utf-8",
     )
     handler = {"type": "command", "command": f"TOKEN={PLANTED} {hook}", "statusMessage": PLANTED}
@@ -103,9 +104,9 @@ def test_healthy_installation_is_right_in_every_line_and_stays_as_it_was(
     assert seen == {**RUNNING, **host, **hook}
     assert all(set(check) == LINE for check in report.body["checks"])
     assert all(check["next_step"] is None for check in report.body["checks"] if check["status"] == "ok")
-    assert "cannot be seen" in report.line("host", "Codex trust")["found"]
+    assert "only Codex knows" in report.line("host", "Codex trust")["found"]
     assert "project:write" in report.line("credentials", "PAT")["found"]
-    assert report.text.endswith("Everything that is needed is right; 2 unknown.\n"), report.text
+    assert report.text.endswith("Everything that is needed is right; 3 unknown.\n"), report.text
     for secret in [*secrets_of(installed.files), PLANTED]:
         assert secret not in report.everything
 
@@ -304,6 +305,9 @@ def test_runner_that_is_gone_is_told_with_its_last_contact(installed: Installed,
             "attention",
             "Registered, but its Runner is not connected.",
         )
+        with connect(url, additional_headers=header, max_size=None) as runner:  # two would share one root
+            runner.send(json.dumps({**said, "projects": []}))
+            assert json.loads(runner.recv(30))["success"] is True
 
 
 @requirement("C-04", "R-30")
@@ -378,9 +382,9 @@ def test_adapters_that_cannot_report_are_told(installed: Installed, tmp_path: Pa
         (found.outbox_dir / f"{64 * '0'}.json").chmod(0o600)
         report = doctor_visit.visit(tmp_path, found)
         status, said, step = report.told("adapters", "observation")
-        assert (status, said) == (
-            "attention",
-            "0 reports wait, 1 are unreadable, 0 are set aside; a hook has never run.",
+        assert status == "attention"
+        assert said.startswith(
+            "0 reports wait, 1 are unreadable, 0 are set aside; no flush had one refused; "
         )
         script = "integrations/codex/external_observation_hook.py"
         assert re.fullmatch(rf"{sys.executable} -I -S \S*/{script} --config \S+n\.json --flush", str(step))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from webcodex.cli import adapters as set_up
+from webcodex.cli import adapter_setup as set_up
 from webcodex.cli import installation
 from webcodex.cli.doctor_checks import adapters, checks, private_tree, server, standing
 from webcodex.cli.doctor_checks.adapters import Configured, Said

@@ -162,13 +162,22 @@ def line_of(folder: Path) -> str:
 
 
 @pytest.mark.parametrize("in_toml", [False, True])
-def test_registered_hook_is_right_and_its_trust_is_out_of_sight(*, in_toml: bool, tmp_path: Path) -> None:
+def test_registered_hook_without_an_approval_on_file_is_told(*, in_toml: bool, tmp_path: Path) -> None:
     hooked(tmp_path, line_of(tmp_path), in_toml=in_toml)
     told = seen(tmp_path)
     assert told["external_observation_hook.py on PostToolUse"].status == "ok"
     trust = told["Codex trust"]
-    assert (trust.status, trust.next_step) == ("unknown", "codex")
-    assert "cannot be seen" in trust.found
+    assert (trust.status, trust.next_step) == ("attention", "codex")
+    assert "no approval on file for PostToolUse" in trust.found
+
+
+@pytest.mark.parametrize(("place", "status"), [("post_tool_use:0:0", "unknown"), ("stop:0:0", "attention")])
+def test_approval_on_file_counts_for_its_own_place(place: str, status: str, tmp_path: Path) -> None:
+    hooked(tmp_path, line_of(tmp_path))
+    state = f'[hooks.state."{tmp_path}/hooks.json:{place}"]\ntrusted_hash = "sha256:{SECRET}"\n'
+    (tmp_path / "config.toml").write_text(state, encoding="utf-8")
+    trust = seen(tmp_path)["Codex trust"]
+    assert (trust.status, SECRET in trust.found) == (status, False)
 
 
 def test_variable_before_the_interpreter_is_no_interpreter_and_is_not_shown(tmp_path: Path) -> None:

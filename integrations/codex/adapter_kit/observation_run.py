@@ -120,6 +120,7 @@ class _Run:
                 from adapter_kit import set_aside  # only for the operator's explicit step
 
                 set_aside.move(box, self.counts, sending.refusals, int(time.time()))
+            box.note_refused(self.counts.refused)
         self._count(box, sending.left)
         if self.counts.is_complete() and not self.counts.rejected:
             process.end(0, out=self.counts.recorded())

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 REJECTED = "rejected"
 SAVE_LOCK = ".save"
 SEND_LOCK = ".lock"
+REFUSED = ".refused"
 
 _PATH = "/api/tools/call"
 _TOOL = "record_external_observation"
@@ -99,6 +100,19 @@ class Outbox:
             Refused: ``private_state_directory_required`` if the name is taken by something else.
         """
         return self.folder.subfolder(REJECTED)
+
+    def note_refused(self, count: int) -> None:
+        """What the operator can see of the last flush: how many reports the Server refused in it.
+
+        The caller holds ``.lock``. It is advice only: where it cannot be stored, the flush has said it.
+        """
+        if not count and not self.folder.has(REFUSED):
+            return
+        try:
+            self.folder.remove_staged(self.folder.names(), ".recovery-")
+            self.folder.replace(REFUSED, b"%d\n" % count)
+        except OSError:
+            pass
 
     def save(self, event: "reports.Event") -> None:
         """The report is durable in the outbox, and the lock file says that a hook was here (A-30).

@@ -23,6 +23,7 @@ from webcodex.cli.doctor_checks import (
     host,
     private_tree,
     projects,
+    recovery,
     runner,
     server,
     standing,
@@ -50,7 +51,7 @@ def command(*, data: str | None, as_json: bool) -> None:
     nothing else needs attention; else 1.
     """
     found = examined(installation.locate(data), os.environ)
-    click.echo(printed.as_json(checks.shape(found)) if as_json else _text(found))
+    click.echo(printed.as_json(checks.shape(found)) if as_json else report(found))
     sys.exit(0 if checks.all_right(found) else 1)
 
 
@@ -73,6 +74,7 @@ def examined(found: Installation, environment: Mapping[str, str]) -> list[Check]
         *credentials.told(now, tokens, heard),
         *host.told(now, codex, tokens["pat"], environment, registration),
         *adapters.told(now, adapters.configured(found), at),
+        *recovery.told(found, at),
     ]
 
 
@@ -89,7 +91,7 @@ def _absent(found: Installation) -> Check | None:
     return None
 
 
-def _text(found: list[Check]) -> str:
+def report(found: list[Check]) -> str:
     """Returns the report for people, in which a step that several lines need stands only once."""
     lines = []
     steps: set[str | None] = {None}

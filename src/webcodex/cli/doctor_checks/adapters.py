@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from webcodex.cli import adapters, program
+from webcodex.cli import adapter_setup, program
 from webcodex.cli.doctor_checks import checks, standing
 from webcodex.cli.doctor_checks.checks import Area, Check
 from webcodex.cli.doctor_checks.standing import Standing
@@ -22,6 +22,8 @@ STATUS_S: Final = 2.0
 MOST_CONFIGURATIONS: Final = 8
 _CONFIG_BYTES: Final = 131_072
 _SAID_BYTES: Final = 65_536
+_COUNT_BYTES: Final = 32
+_REFUSED: Final = ".refused"
 _AREA: Final = Area.ADAPTERS
 _SETUP: Final = "adapters setup --help"
 _NOT_PRIVATE: Final = "private_regular_file_required"
@@ -46,7 +48,7 @@ class Configured:
 
 def hook_command(config: Path, verb: str) -> str:
     """Returns the command that runs the observation hook by hand with one verb."""
-    words = (sys.executable, "-I", "-S", str(adapters.SCRIPTS / "external_observation_hook.py"))
+    words = (sys.executable, "-I", "-S", str(adapter_setup.SCRIPTS / "external_observation_hook.py"))
     return " ".join(map(checks.quoted, map(Path, words))) + f" --config {checks.quoted(config)} {verb}"
 
 
@@ -75,7 +77,7 @@ def configured(found: Installation) -> Configured:
 
 
 def _started(config: Path) -> subprocess.Popen[bytes]:
-    script = adapters.SCRIPTS / "external_observation_hook.py"
+    script = adapter_setup.SCRIPTS / "external_observation_hook.py"
     return subprocess.Popen(
         [sys.executable, "-I", "-S", "-B", script, "--config", config, "--status"],
         stdin=subprocess.DEVNULL,
@@ -160,10 +162,25 @@ def _status(said: Said, at: float) -> Check:
     return _counted(said, at, *counts)
 
 
+def _refused(config: Path) -> str:
+    """Returns how many reports the Server refused in the last flush of an outbox."""
+    place = Path(str(_stored(config).get("state_dir"))) / _REFUSED
+    try:
+        count = private_files.read(place, most_bytes=_COUNT_BYTES)[0].strip()
+    except FileNotFoundError:
+        return "no flush had one refused"
+    except (OSError, private_files.NotPrivate):
+        return "how many the last flush had refused cannot be read"
+    return f"{count.decode()} refused in the last flush" if count.isdigit() else "no count of the last flush"
+
+
 def _counted(said: Said, at: float, pending: Any, skipped: Any, rejected: Any) -> Check:
     name, ran_at = said.config.stem, said.line.get("last_hook_at")
     ran = f"last ran {checks.age(at - ran_at)}" if isinstance(ran_at, int) else "has never run"
-    found = f"{pending} reports wait, {skipped} are unreadable, {rejected} are set aside; a hook {ran}."
+    found = (
+        f"{pending} reports wait, {skipped} are unreadable, {rejected} are set aside; "
+        f"{_refused(said.config)}; a hook {ran}."
+    )
     if pending or skipped:
         return checks.attention(_AREA, name, found, hook_command(said.config, "--flush"))
     if rejected:

@@ -4,6 +4,7 @@ Must never write there, and takes nothing on trust: whatever has another shape t
 """
 
 import json
+import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -18,11 +19,16 @@ _MOST_HOOKS: Final = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Hook:
-    """One command that Codex runs on an event, and the file that says so."""
+    """One command that Codex runs on an event, and the file that says so.
+
+    ``is_approved`` says that Codex has an approval on file for this place; only Codex knows whether it is of
+    the present line.
+    """
 
     file: Path
     event: str
     command: str
+    is_approved: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,7 +55,10 @@ def read(environment: Mapping[str, str]) -> CodexFiles:
         except (OSError, ValueError, RecursionError, RuntimeError, private_files.NotPrivate):
             unreadable.append(folder / name)
     servers = _table(found.get("config.toml", {}).get("mcp_servers"))
-    hooks = [hook for name, table in found.items() for hook in _hooks(folder / name, table.get("hooks"))]
+    approved = _approved(found.get("config.toml", {}))
+    hooks = [
+        hook for name, table in found.items() for hook in _hooks(folder / name, table.get("hooks"), approved)
+    ]
     return CodexFiles(
         folder=folder,
         servers={name: _table(server) for name, server in servers.items()},
@@ -65,13 +74,24 @@ def _toml(content: bytes) -> Any:
 _json: Final[Callable[[bytes], Any]] = json.loads
 
 
-def _hooks(file: Path, events: object) -> Iterator[Hook]:
+def _hooks(file: Path, events: object, approved: frozenset[str]) -> Iterator[Hook]:
     for event, groups in _table(events).items():
-        for group in _rows(groups):
-            for hook in _rows(group.get("hooks")):
+        for group, row in enumerate(_rows(groups)):
+            for number, hook in enumerate(_rows(row.get("hooks"))):
                 command = hook.get("command")
                 if isinstance(command, str):
-                    yield Hook(file=file, event=event, command=command)
+                    place = f"{file}:{_snake(event)}:{group}:{number}"
+                    yield Hook(file=file, event=event, command=command, is_approved=place in approved)
+
+
+def _approved(config: Mapping[str, Any]) -> frozenset[str]:
+    """Returns the places of the hooks that somebody approved in Codex, as it keeps them."""
+    states = _table(_table(config.get("hooks")).get("state"))
+    return frozenset(place for place, state in states.items() if _table(state).get("trusted_hash"))
+
+
+def _snake(event: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", event).lower()
 
 
 def _table(value: object) -> Mapping[str, Any]:

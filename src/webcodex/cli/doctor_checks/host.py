@@ -46,11 +46,22 @@ def told(
         found = f"No hook in {codex.folder} runs a script of ours; a project's own .codex is not looked at."
         return [*lines, checks.unknown(_AREA, "Codex hooks", found, registration)]
     lines += [_hook(hook, script, registration, environment) for hook, script in ours]
+    return [*lines, _trust([hook for hook, _ in ours])]
+
+
+def _trust(ours: list[Hook]) -> Check:
+    missing = [hook.event for hook in ours if not hook.is_approved]
+    if missing:
+        found = (
+            f"Codex has no approval on file for {', '.join(missing)}, so it skips what stands there without "
+            "a word; approve it in Codex under /hooks."
+        )
+        return checks.attention(_AREA, "Codex trust", found, "codex")
     found = (
-        "Whether Codex trusts a hook cannot be seen from here. It skips one that is not trusted, or that has "
-        "changed since, without a word; it shows them under /hooks."
+        "Codex has an approval on file for each of them. Whether it is of the present line only Codex knows: "
+        "it skips one that has changed since without a word, and shows it under /hooks."
     )
-    return [*lines, checks.unknown(_AREA, "Codex trust", found, "codex")]
+    return checks.unknown(_AREA, "Codex trust", found, "codex")
 
 
 def _server(now: Standing, codex: CodexFiles, pat: Token, environment: Mapping[str, str]) -> list[Check]:
