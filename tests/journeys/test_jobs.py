@@ -14,6 +14,8 @@ from typing import Any
 
 from tests.requirements import requirement
 from tests.server.server_process import TOKEN, ServerProcess
+from tests.storage import empty_store
+from webcodex.server import settings
 
 RUNNER = Path(sys.executable).with_name("webcodex-runner")
 PROJECT = "agent:r1:demo"
@@ -73,6 +75,8 @@ def until(holds: Any) -> None:
 
 @requirement("R-45", "R-47", "R-48", "R-57", "R-60", "R-64")
 def test_a_process_outlives_its_servers_crash_and_is_told_once(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir(mode=0o700)
+    (tmp_path / "data" / settings.DATABASE_FILE).write_bytes(empty_store.content())
     with ServerProcess(tmp_path) as server, runner(tmp_path, server) as root:
         until(lambda: [row["connected"] for row in output(server, "list_projects")["projects"]] == [True])
         asked = {"project": PROJECT, "argv": [sys.executable, "-c", PROGRAM], "idempotency_key": "k"}
