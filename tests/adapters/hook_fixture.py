@@ -174,8 +174,9 @@ class Operator:
         return _reports(self.outbox / "rejected")
 
     def files(self) -> set[str]:
-        """Everything in the outbox but the two locks and the folder of rejected reports."""
-        return {entry.name for entry in self.outbox.iterdir()} - {".save", ".lock", "rejected"}
+        """Everything in the outbox but the locks, the note of the last flush and the rejected reports."""
+        own = {".save", ".lock", ".refused", "rejected"}
+        return {entry.name for entry in self.outbox.iterdir()} - own
 
     def save(self, call: object, **changes: object) -> Path:
         """A report waits in the outbox as an earlier run would have left it."""
@@ -233,6 +234,16 @@ def private(file: Path, content: bytes) -> Path:
     file.touch(mode=0o600)
     file.write_bytes(content)
     return file
+
+
+def is_private(path: Path) -> bool:
+    """Whether the file or directory is its owner's alone, by the rules of this platform."""
+    if sys.platform == "win32":
+        from tests.adapters import windows_modes  # noqa: PLC0415  # there is none elsewhere
+
+        return windows_modes.is_private(path)
+    else:  # noqa: RET505  # so that each platform's checker sees its own half
+        return path.stat().st_mode & 0o7777 == (0o700 if path.is_dir() else 0o600)
 
 
 def _reports(folder: Path) -> dict[str, bytes]:

@@ -24,6 +24,7 @@ def test_conflicts_and_closed_sessions_are_set_aside_and_capacity_never(tmp_path
         for call in calls.values():
             operator.save(call)
         result = operator.flush("--set-aside")
+        assert (operator.outbox / ".refused").read_bytes() == b"1\n"
     expected = {"acknowledged": 1, "pending": 1, "refused": 1, "rejected": 2}
     assert (result.reason, result.counts) == ("recording_refused", expected)
     closed, conflict, capacity, _ = calls
@@ -41,6 +42,16 @@ def test_conflicts_and_closed_sessions_are_set_aside_and_capacity_never(tmp_path
     assert (status["status"], status["pending"], status["rejected"]) == ("attention", 1, 2)
 
 
+@requirement("A-106")
+def test_note_of_the_last_flush_is_of_the_last_flush(tmp_path: Path) -> None:
+    with peer.Peer(peer.tool_failure(CAPACITY)) as server:
+        operator = hook_fixture.Operator(tmp_path, server.origin)
+        operator.save("first")
+        for expected in (b"1\n", b"0\n"):
+            operator.flush()
+            assert (operator.outbox / ".refused").read_bytes() == expected
+
+
 @requirement("A-106", "A-34")
 def test_run_that_only_set_something_aside_says_so(tmp_path: Path) -> None:
     with peer.Peer(peer.tool_failure(CLOSED)) as server:
@@ -48,9 +59,8 @@ def test_run_that_only_set_something_aside_says_so(tmp_path: Path) -> None:
         operator.save("closed")
         result = operator.flush("--set-aside")
         assert (result.reason, result.counts) == ("recording_rejected", {"rejected": 1})
-        assert (operator.outbox / ".refused").read_bytes() == b"1\n"
         assert operator.flush().out == b'{"status":"recorded","acknowledged":0}\n'
-        assert (operator.outbox / ".refused").read_bytes() == b"0\n"
+        assert not (operator.outbox / ".refused").exists()
         assert operator.status()["status"] == "attention"
         assert operator.hook("next").is_silent_success
 
