@@ -1,13 +1,14 @@
 # The commands of this repository; each makes .venv ready first. ADDR=HOST:PORT moves `make start`.
 
 .DEFAULT_GOAL := help
-.PHONY: help start test test-hosts check demo bench generate format
+.PHONY: help start test test-hosts test-windows check demo bench generate format
 
 help:
 	@echo 'make start PROJECT=/path/to/repository   start WebCodex for that repository'
 	@echo 'make demo                                see a handoff happen, start to end'
 	@echo 'make test                                run the tests'
 	@echo 'make test-hosts                          run the tests with other people'\''s clients'
+	@echo 'make test-windows                        run the tests of the adapters with a Windows Python under Wine'
 	@echo 'make check                               run every other check a change has to pass'
 	@echo 'make format                              format the sources'
 	@echo 'make generate                            write the generated pages anew'
@@ -28,6 +29,10 @@ test-hosts:
 	@scripts/bootstrap.sh dev
 	@.venv/bin/python -m tests.hosts.packages
 	@.venv/bin/pytest tests/hosts
+
+test-windows:
+	@scripts/bootstrap.sh dev
+	@.venv/bin/python scripts/test_windows.py
 
 check:
 	@scripts/bootstrap.sh dev

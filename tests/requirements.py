@@ -31,7 +31,6 @@ DEFERRED: Final[dict[str, str]] = {
     "OAuth callers are not served; the form is reserved": "M-10",
     "Agents, AgentTasks and Runs are not served yet": "T-01..T-64",
     "The Runner drives no coding agent yet": "A-77 R-43 R-70..R-72 X-01..X-70",
-    "The Windows half has not run on Windows": "A-15",
     "The acceptance harness is not written yet": "B-01..B-71",
     "Memory, Skills and experience proposals are not served yet": "E-01..E-45",
 }
@@ -43,7 +42,8 @@ PARTLY: Final[dict[str, str]] = {
     "G-35": "no Agent is stored, so no label can be set",
     "G-53": "no Run sends events yet, so only calls are activity",
     "S-42": "no Run is served yet, so no file change of one is counted",
-    "A-105": "Linux runs the list; no Windows machine has",
+    "A-15": "Wine 8 keeps nine bits of a file's access control: that NTFS keeps a protected list is unproven",
+    "A-105": "Linux runs the list, Wine what docs/windows.md says; no Windows machine has, and no reparse point",
     "R-45": "the Runner has no Run admission to finish before its next hello",
     "R-47": "no Run sends events yet, so the journal holds the ends of Jobs only",
     "R-65": "no coding agent runs under a supervisor yet, and no test has run on macOS",

@@ -24,7 +24,9 @@ signal.signal(signal.SIGALRM, signal.SIG_IGN)
 signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
 os.execv(sys.executable, [sys.executable, "-I", "-S", *sys.argv[1:]])
 """
-UNCLOSED: dict[str, tuple[str, ...]] = {"open": (), "deaf": ("-c", DEAFENED)}
+UNCLOSED: dict[str, tuple[str, ...]] = {"open": ()}
+if sys.platform != "win32":
+    UNCLOSED["deaf"] = ("-c", DEAFENED)
 
 
 def started(operator: hook_fixture.Operator, *before: str) -> subprocess.Popen[bytes]:
@@ -51,6 +53,8 @@ def test_no_run_outlives_its_one_deadline(tmp_path: Path) -> None:
             "open": peer.dead_origin(),
             "deaf": peer.dead_origin(),
         }
+        if "deaf" not in UNCLOSED:
+            del origins["deaf"]
         operators = {}
         for name, origin in origins.items():
             (tmp_path / name).mkdir()

@@ -39,7 +39,10 @@ def test_registration_is_one_plain_line_that_never_changes(tmp_path: Path) -> No
     operator = hook_fixture.Operator(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
     text = printed(operator)
-    assert text == f"{sys.executable} -I -S {hook_fixture.HOOK} --config {operator.config}\n"
+    python, script, config = (
+        Path(path).as_posix() for path in (sys.executable, hook_fixture.HOOK, operator.config)
+    )
+    assert text == f"{python} -I -S {script} --config {config}\n"
     assert os.path.isabs(sys.executable)  # noqa: PTH117  # the text, not a path object
     assert printed(operator) == text
     assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before

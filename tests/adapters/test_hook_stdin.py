@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters import hook_fixture, peer
-from tests.adapters.test_outbox_save import held
+from tests.adapters import hook_fixture, other_run, peer
 from tests.requirements import requirement
 
 LARGE = 8 * 1_024 * 1_024
@@ -83,7 +82,7 @@ def test_payload_larger_than_a_pipe_is_taken_before_it_is_refused(
 @requirement("A-71", "A-04")
 def test_eight_mebibytes_are_taken_with_both_locks_held_and_with_bad_arguments(tmp_path: Path) -> None:
     operator = hook_fixture.Operator(tmp_path)
-    with held(operator, ".save"), held(operator, ".lock"):
+    with other_run.holding(operator.outbox / ".save"), other_run.holding(operator.outbox / ".lock"):
         assert written(operator.start(), large(operator)).reason == "input_too_large"
         assert written(operator.start(), small(operator)).reason == "adapter_busy_event_not_saved"
     assert written(operator.start("--no-such-flag"), large(operator)).reason == "invalid_arguments"

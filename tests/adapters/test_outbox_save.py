@@ -1,28 +1,14 @@
 """Saving a report: durable before anything is sent, never over another, never beyond capacity (A-30)."""
 
-import fcntl
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from tests.adapters import hook_fixture, peer
+from tests.adapters import hook_fixture, other_run, peer
 from tests.requirements import requirement
-
-
-@contextmanager
-def held(operator: hook_fixture.Operator, name: str) -> Iterator[None]:
-    """Holds a lock of the outbox as another run would."""
-    descriptor = os.open(operator.outbox / name, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def fill(operator: hook_fixture.Operator, count: int) -> None:
@@ -37,7 +23,7 @@ def test_report_waits_until_the_server_is_there_and_is_then_stored_once(tmp_path
     assert first == again
     assert (first.reason, first.counts) == ("recording_unconfirmed_check_pending_state", {"pending": 1})
     (name,) = operator.pending()
-    assert (operator.outbox / name).stat().st_mode & 0o7777 == 0o600
+    assert hook_fixture.is_private(operator.outbox / name)
     assert operator.files() == {name}
 
 
@@ -65,7 +51,7 @@ def test_busy_save_lock_leaves_nothing_and_says_so(tmp_path: Path) -> None:
     with peer.Peer() as server:
         operator = hook_fixture.Operator(tmp_path, server.origin)
         operator.save("earlier")
-        with held(operator, ".save"):
+        with other_run.holding(operator.outbox / ".save"):
             result = operator.hook()
         assert (result.reason, result.counts) == ("adapter_busy_event_not_saved", {"pending": 1})
         assert (list(operator.pending()), server.connections) == ([operator.file_name("earlier")], 0)
@@ -77,7 +63,7 @@ def test_busy_save_lock_leaves_nothing_and_says_so(tmp_path: Path) -> None:
 def test_busy_send_lock_keeps_the_report_and_says_so(tmp_path: Path) -> None:
     with peer.Peer() as server:
         operator = hook_fixture.Operator(tmp_path, server.origin)
-        with held(operator, ".lock"):
+        with other_run.holding(operator.outbox / ".lock"):
             result, flushed = operator.hook(), operator.flush()
         assert (result.reason, result.counts) == ("adapter_busy_event_pending", {"pending": 1})
         assert flushed == result
@@ -150,7 +136,7 @@ def test_full_outbox_before_a_dead_server_deletes_nothing_and_knows_its_own_repo
 def test_full_outbox_with_a_busy_send_lock_names_the_capacity(tmp_path: Path) -> None:
     operator = hook_fixture.Operator(tmp_path, peer.dead_origin())
     fill(operator, 256)
-    with held(operator, ".lock"):
+    with other_run.holding(operator.outbox / ".lock"):
         assert operator.hook().reason == "pending_capacity_event_not_saved"
 
 
