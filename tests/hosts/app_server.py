@@ -1,23 +1,17 @@
 """Drives ``codex app-server`` over stdio, as an editor does: JSON-RPC lines, each wait with a deadline."""
 
 import itertools
-import json
-import os
-import signal
-import subprocess
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from tests.hosts import json_lines
+
 ANSWER_S: Final = 30.0
 TURN_S: Final = 90.0
-CLOSE_S: Final = 15.0
-LINE_BYTES: Final = 16 * 1024 * 1024
-MESSAGES: Final = 20_000
 CLIENT: Final = {"name": "webcodex-host-tests", "title": "Host tests", "version": "0"}
 
 Params = Mapping[str, Any]
@@ -57,15 +51,9 @@ class Turn:
 class AppServer:
     """One running app-server; everything that it told is kept in order."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
+    def __init__(self, lines: json_lines.JsonLines) -> None:
+        self._lines = lines
         self._numbers = itertools.count(1)
-        self._told: list[Params] = []
-        self._answers: dict[int, Params] = {}
-        self._changed = threading.Condition()
-        self._has_ended = False
-        self._reading = threading.Thread(target=self._read, daemon=True)
-        self._reading.start()
 
     def call(self, method: str, params: Params) -> Any:
         """Returns the result of one request.
@@ -74,9 +62,15 @@ class AppServer:
             Refused: the app-server answered with an error.
         """
         number = next(self._numbers)
-        self._send({"id": number, "method": method, "params": params})
-        self._wait(lambda: number in self._answers, ANSWER_S, method)
-        answer = self._answers.pop(number)
+        first = len(self._lines.told)
+
+        def answers() -> list[Params]:
+            # Codex asks nothing of a client whose approvals are off, so each id is one of ours.
+            return [one for one in self._lines.told[first:] if one.get("id") == number]
+
+        self._lines.tell({"id": number, "method": method, "params": params})
+        self._lines.wait(answers, ANSWER_S, method)
+        answer = answers()[0]
         if "error" in answer:
             raise Refused(f"{method}: {answer['error']['message']}")
         return answer["result"]
@@ -84,7 +78,7 @@ class AppServer:
     def open(self) -> None:
         """The connection is initialised."""
         self.call("initialize", {"clientInfo": CLIENT, "capabilities": {"experimentalApi": True}})
-        self._send({"method": "initialized"})
+        self._lines.tell({"method": "initialized"})
 
     def conversation(self, folder: Path, **chosen: Any) -> "Conversation":
         """Returns a new conversation in ``folder``, in which no call waits for an approval."""
@@ -94,14 +88,14 @@ class AppServer:
 
     def turn(self, thread: str, method: str, params: Params) -> Turn:
         """Returns the turn that a request begins, once it has ended."""
-        first, began_at = len(self._told), time.monotonic()
+        first, began_at = len(self._lines.told), time.monotonic()
         self.call(method, {"threadId": thread, **params})
 
         def told(kind: str) -> list[Params]:
-            notes = [note for note in self._told[first:] if note["method"] == kind]
-            return [note["params"] for note in notes if note["params"].get("threadId") == thread]
+            notes = [note["params"] for note in self._lines.told[first:] if note.get("method") == kind]
+            return [note for note in notes if note.get("threadId") == thread]
 
-        self._wait(lambda: told("turn/completed"), TURN_S, method)
+        self._lines.wait(lambda: told("turn/completed"), TURN_S, method)
         return Turn(
             status=told("turn/completed")[0]["turn"]["status"],
             items=tuple(one["item"] for one in told("item/completed")),
@@ -109,40 +103,6 @@ class AppServer:
             began_at=began_at,
             ended_at=time.monotonic(),
         )
-
-    def close(self) -> int:
-        """Returns the exit code after the end of its input."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        code = self._process.wait(CLOSE_S)
-        self._reading.join(CLOSE_S)
-        return code
-
-    def _send(self, message: Params) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(message).encode() + b"\n")
-        self._process.stdin.flush()
-
-    def _wait(self, found: Callable[[], object], seconds: float, what: str) -> None:
-        with self._changed:
-            self._changed.wait_for(lambda: found() or self._has_ended, seconds)
-            assert found(), f"{what}: nothing came of it within {seconds:.0f} s, or the app-server ended"
-
-    def _read(self) -> None:
-        assert self._process.stdout is not None
-        while line := self._process.stdout.readline(LINE_BYTES):
-            message = json.loads(line)
-            with self._changed:
-                if "method" in message:
-                    self._told.append(message)
-                else:
-                    self._answers[message["id"]] = message
-                self._changed.notify_all()
-                if len(self._told) >= MESSAGES:
-                    break
-        with self._changed:
-            self._has_ended = True
-            self._changed.notify_all()
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,30 +116,22 @@ class Conversation:
         """Returns how the turn of one prompt went."""
         return self.server.turn(self.id, "turn/start", {"input": [{"type": "text", "text": prompt}]})
 
+    def forked(self) -> "Conversation":
+        """Returns a new conversation that begins with all that this one holds."""
+        thread = self.server.call("thread/fork", {"threadId": self.id})["thread"]
+        return Conversation(self.server, thread["id"])
+
     def compacted(self) -> Turn:
         """Returns how the compaction went that the user asked for."""
         return self.server.turn(self.id, "thread/compact/start", {})
 
 
 @contextmanager
-def running(words: Sequence[str], variables: Mapping[str, str], log: Path) -> Iterator[AppServer]:
+def running(
+    words: Sequence[str], variables: Mapping[str, str], folder: Path, log: Path
+) -> Iterator[AppServer]:
     """Yields an initialised app-server; nothing of it is left afterwards."""
-    with (
-        log.open("ab") as stderr,
-        subprocess.Popen(
-            [*words, "app-server"],
-            env=variables,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            start_new_session=True,
-        ) as process,
-    ):
-        server = AppServer(process)
-        try:
-            server.open()
-            yield server
-            assert server.close() == 0, log.read_text(encoding="utf-8")
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
+    with json_lines.running([*words, "app-server"], variables, folder, log) as lines:
+        server = AppServer(lines)
+        server.open()
+        yield server

@@ -46,7 +46,7 @@ class HookedCodex:
         if not configuration.exists():
             configuration.write_text(self._configuration, encoding="utf-8")
         variables = codex_configuration.variables(str(self.home), os.environ["PATH"], self._token)
-        with app_server.running(self._words, variables, self._log) as server:
+        with app_server.running(self._words, variables, self.home, self._log) as server:
             yield server
 
 

@@ -17,7 +17,6 @@ from typing import Any, Final
 SCRIPTED: Final = "Scripted run, no model"
 SLUG: Final = "scripted-run"
 KNOWN_SLUG: Final = "gpt-5.5"  # what Codex knows under this name it offers its shell and apply_patch to
-PATH: Final = "/v1/responses"
 PAUSE_S: Final = 60.0
 REQUEST_BYTES: Final = 16 * 1024 * 1024
 _OUTPUTS: Final = ("function_call_output", "custom_tool_call_output")
@@ -92,6 +91,8 @@ def patches(*lines: str) -> Item:
 class ModelService:
     """Answers each request with the next step; a request beyond the last one is refused."""
 
+    path = "/v1/responses"
+
     def __init__(self, steps: Sequence[Step]) -> None:
         self._left = deque(steps)
         self._lock = threading.Lock()
@@ -101,9 +102,18 @@ class ModelService:
         self._server.daemon_threads = True
 
     @property
+    def origin(self) -> str:
+        """Where it listens."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    @property
     def base_url(self) -> str:
-        """What a host is told to use."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
+        """What Codex is told to use."""
+        return f"{self.origin}/v1"
+
+    def events(self, step: Step) -> Iterator[bytes]:
+        """Yields the server-sent events that tell one step."""
+        return _events(step)
 
     def next_step(self, request: Mapping[str, Any]) -> Step | None:
         """Returns the step that answers ``request``, once its pause is over, or none."""
@@ -148,7 +158,7 @@ def _handler(service: ModelService) -> type[BaseHTTPRequestHandler]:
 
         def do_POST(self) -> None:
             size = int(self.headers.get("Content-Length", "0"))
-            if self.path != PATH or not 0 < size <= REQUEST_BYTES:
+            if self.path.partition("?")[0] != service.path or not 0 < size <= REQUEST_BYTES:
                 self._refuse(404)
                 return
             step = service.next_step(json.loads(self.rfile.read(size)))
@@ -160,7 +170,7 @@ def _handler(service: ModelService) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             # The host may have gone; what it has read is what counts.
             with contextlib.suppress(ConnectionError):
-                self.wfile.write(b"".join(_events(step)))
+                self.wfile.write(b"".join(service.events(step)))
 
         def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the library's name
             """Keeps stderr for what went wrong."""
@@ -187,11 +197,12 @@ def _events(step: Step) -> Iterator[bytes]:
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": step.tokens,
     }
-    yield _event("response.created", response=response)
+    yield event("response.created", response=response)
     for number, item in enumerate(step.items):
-        yield _event("response.output_item.done", output_index=number, item=item)
-    yield _event("response.completed", response={**response, "usage": usage})
+        yield event("response.output_item.done", output_index=number, item=item)
+    yield event("response.completed", response={**response, "usage": usage})
 
 
-def _event(kind: str, **fields: Any) -> bytes:
+def event(kind: str, **fields: Any) -> bytes:
+    """Returns one server-sent event."""
     return f"event: {kind}\ndata: {json.dumps({'type': kind, **fields})}\n\n".encode()

@@ -152,6 +152,24 @@ def test_hook_that_cannot_report_is_shown_as_failed_and_disturbs_no_tool(
     assert (scene.observing.reports(), scene.observing.waiting()) == ([], expected)
 
 
+@requirement("A-66", "A-75", "A-90")
+def test_fork_of_a_conversation_has_another_id_and_is_not_reported(
+    desk: machine.Machine, tmp_path: Path, package: str
+) -> None:
+    scene = Scene(tmp_path, desk, package)
+    before, after = runs("echo before"), runs("echo after")
+    with scene.conversation([before], [says("told")], [after], [says("told")]) as conversation:
+        told = conversation.turn("Tell me.")
+        fork = conversation.forked()
+        untold = fork.turn("Tell me.")
+    assert fork.id != conversation.id
+    assert (told.status, told.disturbed()) == ("completed", [])
+    assert untold.status == "completed"
+    assert untold.disturbed() == [(TOLD, "failed", ["hook exited with code 1"])]
+    assert {one["event_id"] for one in scene.observing.reports()} == scene.observing.events(call_ids(before))
+    assert scene.observing.waiting() == set()
+
+
 @requirement("A-64", "A-74", "A-86")
 def test_registration_that_is_not_trusted_as_it_stands_reports_nothing(
     desk: machine.Machine, tmp_path: Path, package: str
