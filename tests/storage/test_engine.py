@@ -33,6 +33,8 @@ NO_MORE_ENDS = """
     WHEN NEW.event LIKE '%tool_call_finished%' BEGIN SELECT RAISE(ABORT, 'no more ends'); END
 """
 
+UNSETTLED = "CREATE TABLE unsettled (s TEXT REFERENCES wc_sessions (session_id) DEFERRABLE INITIALLY DEFERRED)"
+
 
 @pytest.fixture
 async def house(tmp_path: Path) -> AsyncIterator[House]:
@@ -114,6 +116,16 @@ async def test_a_database_locked_by_another_program_answers_uncertain_and_a_repl
     for event in range(4):
         stored = await house.output("record_external_observation", **report(session, event))
         assert stored["inserted"] is True
+
+
+@requirement("O-16", "O-18")
+async def test_a_commit_that_the_database_refuses_leaves_it_open_to_the_next_write(house: House) -> None:
+    session = await house.session()
+    await house.database.write(lambda tx: tx.change(text(UNSETTLED)))
+    with pytest.raises(database.OutcomeUnknown):
+        await house.database.write(lambda tx: tx.change(text("INSERT INTO unsettled VALUES ('none')")))
+    assert (await house.output("record_external_observation", **report(session)))["inserted"] is True
+    assert await house.database.read(lambda tx: tx.all(text("SELECT * FROM unsettled"))) == []
 
 
 @requirement("M-15", "S-52", "S-64")

@@ -5,6 +5,7 @@ A job's own exception undoes that job alone. A statement error that ends the who
 """
 
 import asyncio
+import contextlib
 import queue
 import sqlite3
 import threading
@@ -127,11 +128,13 @@ class Writer:
             except _GroupLost:
                 transaction.close()
                 raise
+            driver: Any = connection.connection.dbapi_connection
             try:
                 transaction.commit()
             except SQLAlchemyError:
                 for job in group:
                     job.error = job.error or database.OutcomeUnknown("the commit was not confirmed")
+                _roll_back(driver)
 
 
 def _run_in_savepoint(connection: Connection, job: _Job) -> None:
@@ -151,6 +154,12 @@ def _run_in_savepoint(connection: Connection, job: _Job) -> None:
         driver.execute("RELEASE SAVEPOINT job")
     except sqlite3.Error:
         raise _GroupLost from None
+
+
+def _roll_back(driver: Any) -> None:
+    """Leaves no transaction open: SQLite keeps one whose commit it refused."""
+    with contextlib.suppress(sqlite3.Error):
+        driver.rollback()
 
 
 def _refuse(jobs: Sequence[_Job], reason: str) -> None:
