@@ -1,5 +1,6 @@
 """Which directories may read which Session: repositories, worktrees, links and replaced roots (A-55)."""
 
+import json
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -181,3 +182,24 @@ def test_project_that_no_longer_has_the_root_is_refused_and_other_rows_do_not_ma
     served.projects = [{**other, "path": f"{operator.root}/{number}"} for number in range(1_001)] + [row]
     assert status(operator, operator.root) == "project_inventory_incomplete"
     assert operator.snapshots() == before
+
+
+@requirement("A-53", "A-55", "A-63")
+def test_directory_that_was_made_anew_is_read_again_once_it_is_associated_anew(
+    scene: tuple[Operator, Served],
+) -> None:
+    operator, _ = scene
+    other = operator.root.parent / "checkout"
+    other.mkdir()
+    operator.configure(bindings=[operator.binding(), operator.binding(other, operator.root)])
+    operator.root.rename(operator.root.with_name("kept"))
+    operator.root.mkdir()
+    assert status(operator, operator.root) == "entry_root_replaced"
+    assert operator.associated().said["status"] == "associated"
+    fresh, stale = operator.binding(), operator.stored["bindings"][1]
+    assert json.loads(operator.registry.read_bytes())["bindings"] == [stale, fresh]
+    assert status(operator, operator.root) == "read"
+    assert status(operator, other) == "project_root_replaced"
+    assert operator.associated(other, operator.root).said["status"] == "associated"
+    assert status(operator, other) == "read"
+    assert operator.status()["unmounted_roots"] == 0

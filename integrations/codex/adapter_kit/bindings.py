@@ -83,6 +83,11 @@ class Binding:
         """The project root and every entry root."""
         return (self.project_root, *self.entry_roots)
 
+    def places(self) -> "tuple[object, ...]":
+        """Who may read what from where, by its spelling: all of the binding but the identities."""
+        roots = tuple(root.path for root in self.roots())
+        return self.project, self.session_id, self.local_session_id, roots
+
     def stored(self) -> "dict[str, object]":
         """The binding as a registry holds it."""
         return {
@@ -138,12 +143,15 @@ class Registry:
             raise refusal.Refused("registry_changed")
 
     def with_binding(self, binding: Binding) -> "Registry":
-        """This registry with one binding more, checked as if it had been read, and not written yet.
+        """This registry with the binding at its end, checked as if it had been read, and not written yet.
+
+        It takes the place of one that named the same directories as they were before (A-53).
 
         Raises:
             Refused: ``association_capacity``, ``recovery_state_capacity`` or a reason of A-51.
         """
-        if len(self.bindings) >= limits.BINDINGS:
+        kept = [known for known in self.bindings if known.places() != binding.places()]
+        if len(kept) >= limits.BINDINGS:
             raise refusal.Refused("association_capacity")
         content = json_text.page(
             {
@@ -151,7 +159,7 @@ class Registry:
                 "server_url": self.server_url,
                 "authorization_file": self.authorization_file,
                 "state_dir": self.state_dir,
-                "bindings": [known.stored() for known in (*self.bindings, binding)],
+                "bindings": [known.stored() for known in (*kept, binding)],
             }
         )
         made = Registry(self.path, content)

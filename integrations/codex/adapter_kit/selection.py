@@ -18,8 +18,11 @@ class Choice:
 
     def target(self) -> "tuple[object, ...]":
         """What would be read; two bindings with one target leave nothing to choose."""
-        root = self.binding.project_root
-        return self.binding.project, self.binding.session_id, root.path, root.identity
+        return self.binding.project, self.binding.session_id, self.binding.project_root.path
+
+    def is_unchanged(self) -> bool:
+        """Whether both of its roots are the directories that were confirmed."""
+        return self.entry_root.is_unchanged() and self.binding.project_root.is_unchanged()
 
 
 def names(registry: bindings.Registry, local_session_id: str) -> bool:
@@ -28,12 +31,17 @@ def names(registry: bindings.Registry, local_session_id: str) -> bool:
 
 
 def choices(registry: bindings.Registry, local_session_id: str, cwd: str) -> "list[Choice]":
-    """One choice per target that applies in the resolved ``cwd``; bindings naming the conversation win."""
+    """One choice per target that applies in the resolved ``cwd``; bindings naming the conversation win.
+
+    Of two bindings with one target, one whose directories were replaced since yields to the other.
+    """
     found = list(_applying(registry, local_session_id, cwd))
     named = [choice for choice in found if choice.binding.local_session_id]
     distinct: dict[tuple[object, ...], Choice] = {}
     for choice in named or found:
-        distinct.setdefault(choice.target(), choice)
+        known = distinct.setdefault(choice.target(), choice)
+        if known is not choice and not known.is_unchanged() and choice.is_unchanged():
+            distinct[choice.target()] = choice
     return list(distinct.values())
 
 
