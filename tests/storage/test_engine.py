@@ -33,7 +33,9 @@ NO_MORE_ENDS = """
     WHEN NEW.event LIKE '%tool_call_finished%' BEGIN SELECT RAISE(ABORT, 'no more ends'); END
 """
 
-UNSETTLED = "CREATE TABLE unsettled (s TEXT REFERENCES wc_sessions (session_id) DEFERRABLE INITIALLY DEFERRED)"
+UNSETTLED = (
+    "CREATE TABLE unsettled (s TEXT REFERENCES wc_sessions (session_id) DEFERRABLE INITIALLY DEFERRED)"
+)
 
 
 @pytest.fixture
