@@ -1,10 +1,13 @@
 """The commands speak to the running Server as their user would expect."""
 
+import fcntl
 import json
+import os
 import re
 import shutil
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
 
@@ -191,6 +194,15 @@ def test_adapter_configuration_is_private_bound_to_one_session_and_prepared_once
     assert {each["workflow_session_id"] for each in bindings} == {session}
 
 
+@contextmanager
+def held_folder(folder: Path) -> Iterator[None]:
+    """Another set-up is at work in that folder."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    yield
+    os.close(descriptor)
+
+
 @requirement("A-53", "A-63", "A-64")
 def test_adapters_are_set_up_from_the_project_folder_and_looked_at(installed: Installed) -> None:
     begun = json.loads(ok(installed, "tools", "start_session", "--project", installed.project, "--json"))
@@ -198,15 +210,20 @@ def test_adapters_are_set_up_from_the_project_folder_and_looked_at(installed: In
     before = set(installed.files.adapters_dir.iterdir())
     refused = failed(installed, "adapters", "setup", "--project", "/", *words, code=2)
     assert refused.startswith("/ is no Project of this machine.")
+    setup = ("adapters", "setup", "--project", str(installed.project_root), *words)
+    assert failed(installed, *setup[:-1], "a b", code=2).startswith("--conversation must be the id")
+    with held_folder(installed.files.adapters_dir):
+        assert failed(installed, *setup, code=2).startswith("Another set-up of the adapters is running")
     assert set(installed.files.adapters_dir.iterdir()) == before
-    made = ok(installed, "adapters", "setup", "--project", str(installed.project_root), *words)
-    assert "The registry is in " in made
+    assert "The registry is in " in ok(installed, *setup)
     looked = json.loads(run(installed, "adapters", "check", "--json").stdout)
     told = {each["name"]: (each["status"], each["found"]) for each in looked["checks"]}
     assert {each["area"] for each in looked["checks"]} == {"host", "adapters"}
     assert told["observation"][0] == "unknown"
     assert told["recovery"][1].startswith("1 associations, 0 snapshots, 0 made room for others; a hook has")
     assert "recovery: 1 associations" in run(installed, "adapters", "check").stdout
+    (installed.files.adapters_dir / "recovery.json").chmod(0o644)
+    assert failed(installed, *setup).endswith("session_recovery.py refused: private_regular_file_required.\n")
     for path in set(installed.files.adapters_dir.iterdir()) - before:
         shutil.rmtree(path) if path.is_dir() else path.unlink()
 

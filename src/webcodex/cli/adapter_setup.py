@@ -3,11 +3,15 @@
 It edits no file of a host: the registration is printed, to be pasted and approved there (A-64).
 """
 
+import fcntl
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +25,7 @@ SCRIPTS: Final = Path(webcodex.__file__).parents[2] / "integrations" / "codex"
 OBSERVATION: Final = SCRIPTS / "external_observation_hook.py"
 RECOVERY: Final = SCRIPTS / "session_recovery.py"
 _SESSION: Final = re.compile(r"wc_sess_[A-Za-z0-9_-]{1,128}")
+_CONVERSATION: Final = re.compile(r"[A-Za-z0-9_.:-]{1,256}")  # A-54
 _MOST_BYTES: Final = 131_072  # A-06
 _MOST_CONFIGURATIONS: Final = 1000
 _ENTRY_S: Final = 45.0  # A-52: the entry gives up after 30 s
@@ -48,8 +53,11 @@ def made(found: Installation, *, project: str, session: str, conversation: str) 
     """
     if _SESSION.fullmatch(session) is None:
         raise refusal.Refused("--session must be the whole id of a Workflow Session, wc_sess_...")
-    if not conversation or not conversation.isprintable():
-        raise refusal.Refused("--conversation must be the id that the host gives this conversation.")
+    if _CONVERSATION.fullmatch(conversation) is None:
+        raise refusal.Refused(
+            "--conversation must be the id that the host gives this conversation: 1 to 256 letters, digits "
+            "or any of _ . : -"
+        )
     canonical, root = _project(found, project)
     _check_session(found, canonical, session)
     wanted = {
@@ -60,10 +68,11 @@ def made(found: Installation, *, project: str, session: str, conversation: str) 
         "workflow_session_id": session,
         "local_session_id": conversation,
     }
-    registry = _registry(found)
-    words = ("--project-root", root, "--session", session, "--entry-root", root)
-    _entry(registry, "associate", *words, "--local-session", conversation)
-    config = _config(found, wanted)
+    with _alone(found):
+        registry = _registry(found)
+        words = ("--project-root", root, "--session", session, "--entry-root", root)
+        _entry(registry, "associate", *words, "--local-session", conversation)
+        config = _config(found, wanted)
     observation = _said([OBSERVATION, "--config", config, "--print-registration"])
     return Made(
         config=config,
@@ -109,6 +118,21 @@ def _hooks(prepared: Made) -> dict[str, Any]:
     }
 
 
+@contextmanager
+def _alone(found: Installation) -> Iterator[None]:
+    """Holds the adapters' folder, so that no other set-up writes a file of the same name meanwhile."""
+    folder = os.open(found.adapters_dir, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            sentence = "Another set-up of the adapters is running; run the same command again."
+            raise refusal.Refused(sentence) from None
+        yield
+    finally:
+        os.close(folder)
+
+
 def _project(found: Installation, named: str) -> tuple[str, str]:
     """Returns the canonical id and the root of a Project of this machine, named by its id or its folder."""
     runner = runner_file.read(found.runner_file)
@@ -136,8 +160,8 @@ def _registry(found: Installation) -> Path:
     registry, state = found.adapters_dir / "recovery.json", found.adapters_dir / "recovery-state"
     if registry.exists():
         stored = _stored(registry)
-        known = stored.get("server_url") if isinstance(stored, dict) else None
-        if known != installation.url(found):
+        # Of a registry that cannot be read the entry itself says what is wrong with it.
+        if isinstance(stored, dict) and stored.get("server_url") != installation.url(found):
             raise refusal.Refused(
                 f"{registry} names another Server than {installation.url(found)}. Move it and "
                 f"{state} away; then set up again what is still worked on."
