@@ -188,7 +188,7 @@ def test_a_database_that_cannot_be_used_is_told_without_its_url(
         told.append(str(no.value))
     monkeypatch.setattr(importlib.util, "find_spec", lambda _name: None)
     with pytest.raises(settings.BadSetting, match=r"pip install 'webcodex\[postgres\]'"):
-        store.opened(loaded(WEBCODEX_DATABASE_URL="postgresql://ada:planted@127.0.0.1:1/x"))
+        store.opened(loaded(WEBCODEX_DATABASE_URL="postgresql://ada:planted@127.0.0.1:1/x")).__enter__()
     assert told == [
         "The database of WEBCODEX_DATABASE_URL cannot be reached; start it, or mend the address.",
         "WEBCODEX_DATABASE_URL names no database to use: it is not a URL that PostgreSQL understands.",

@@ -3,7 +3,7 @@
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -45,7 +45,8 @@ class Application:
             UnknownSchema: a newer release made it.
 
         """
-        self.database = store.opened(chosen)
+        self._open = ExitStack()
+        self.database = self._open.enter_context(store.opened(chosen))
         self.authentication = Authentication(chosen, self.database, now)
         moves = JobMoves()
         self._runners = runner_gateway.RunnerGateway(
@@ -94,7 +95,7 @@ class Application:
         finally:
             await self._runners.close()
             await self.authentication.close()
-            self.database.close()
+            self._open.close()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one HTTP request or one WebSocket."""
