@@ -152,6 +152,22 @@ def test_hook_that_cannot_report_is_shown_as_failed_and_disturbs_no_tool(
     assert (scene.observing.reports(), scene.observing.waiting()) == ([], expected)
 
 
+@requirement("A-65", "A-72")
+def test_registration_of_a_script_that_is_gone_speaks_to_the_model(
+    desk: machine.Machine, tmp_path: Path, package: str
+) -> None:
+    scene = Scene(tmp_path, desk, package)
+    scene.codex.register({POST: scene.observing.line().replace("observation_hook", "moved_hook")})
+    ran = runs("echo hi")
+    with scene.conversation([ran], [says("it ran")]) as conversation:
+        turn = conversation.turn("Run it.")
+    assert (turn.status, turn.completed("commandExecution")[0]["status"]) == ("completed", "completed")
+    assert [(event, status) for event, status, _ in turn.disturbed()] == [(TOLD, "blocked")]
+    output = scene.service.outputs()[ran["call_id"]]
+    assert "external_moved_hook.py" in output
+    assert "Output:\nhi\n" not in output
+
+
 @requirement("A-66", "A-75", "A-90")
 def test_fork_of_a_conversation_has_another_id_and_is_not_reported(
     desk: machine.Machine, tmp_path: Path, package: str

@@ -135,6 +135,8 @@ def test_server_that_never_answers_delays_a_turn_within_the_deadline_and_blocks_
         origin = f"http://127.0.0.1:{mute.getsockname()[1]}"
         scene.recovering.lead_to(origin)
         waited = conversation.turn("The Server never answers.")
+        mute.settimeout(DEADLINE_S)
+        mute.accept()[0].close()
         mute.close()
         dead = conversation.turn("The Server is gone.")
     for turn in (waited, dead):
