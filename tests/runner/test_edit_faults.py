@@ -1,11 +1,12 @@
 """Edits that end short: given up, disturbed, refused by the disk, or not to be undone."""
 
 import errno
+import functools
 import os
 import resource
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Event
@@ -18,6 +19,7 @@ from tests.requirements import requirement
 from tests.runner.crash_points import AFTER, BEFORE, BODY, build
 from tests.runner.edit_place import (
     BY,
+    NOW,
     answer_of,
     asked,
     create,
@@ -28,7 +30,7 @@ from tests.runner.edit_place import (
     write,
 )
 from tests.runner.place import Place, as_user, registered, soon
-from webcodex.runner import deadline, failures
+from webcodex.runner import deadline, failures, kept_answers
 
 MIB = 1024 * 1024
 
@@ -141,6 +143,101 @@ def test_a_disk_that_takes_no_more_loses_nothing_and_keeps_nothing(
     assert tree(folder) == before
     assert list((place.state_dir / "kept-answers").iterdir()) == []
     assert answer_of(edits, folder, {**body, "idempotency_key": "k"})["replayed"] is False
+
+
+@contextmanager
+def read_only(folder: Path) -> Iterator[None]:
+    """Lets nothing beneath a folder be changed while the block runs, as a file system mounted so does."""
+    within = {(found.st_dev, found.st_ino) for found in map(os.stat, [folder, *folder.rglob("*")])}
+
+    def refuse(made: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+        directory = next((named[name] for name in ("dir_fd", "src_dir_fd") if named.get(name)), None)
+        status = Path(arguments[0]).parent.stat() if directory is None else os.fstat(directory)
+        if (status.st_dev, status.st_ino) in within:
+            raise OSError(errno.EROFS, "this file system is read-only")
+        return made(*arguments, **named)
+
+    def opened(name: Any, flags: int, *arguments: Any, **named: Any) -> int:
+        made: Callable[..., int] = functools.partial(refuse, open_file) if flags & os.O_CREAT else open_file
+        return made(name, flags, *arguments, **named)
+
+    open_file = os.open
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("unlink", "mkdir", "rmdir", "link", "rename", "replace"):
+            patched.setattr(os, name, functools.partial(refuse, getattr(os, name)))
+        patched.setattr(os, "open", opened)
+        yield
+
+
+@requirement("R-55", "R-56")
+@pytest.mark.parametrize("where", ["state", "project"])
+def test_a_read_only_file_system_is_told_as_what_it_is_and_leaves_nothing_open(
+    place: Place, folder: Path, where: str
+) -> None:
+    edits, before = edits_of(place), tree(folder)
+    body = asked(write("a.txt", "A", "B"), delete("t.txt", "one two two\n"), key="k")
+    with read_only(folder if where == "project" else place.state_dir):
+        for _ in range(2):
+            assert answer_of(edits, folder, body) == {"error": "io_error", "execution": "not_started"}
+    assert (tree(folder), records(place)) == (before, [])
+    assert answer_of(edits, folder, body)["replayed"] is False
+
+
+@requirement("R-55", "R-56")
+@pytest.mark.parametrize("at", ["temporary a.txt", "changed a.txt"])
+def test_a_file_system_that_turns_read_only_holds_an_edit_open_until_it_can_be_undone(
+    place: Place, folder: Path, at: str
+) -> None:
+    edits, before = edits_of(place), tree(folder)
+    body = asked(write("a.txt", "A", "B"), delete("t.txt", "one two two\n"), key="k")
+    steps = edits.steps(registered(folder), BY, body, soon())
+    assert next(step for step in steps if step == at)
+    with read_only(folder):
+        with pytest.raises(failures.RequestFailed, match="edit_outcome_unknown"):
+            list(steps)
+        refused = answer_of(edits, folder, asked(create("n", "N")))
+        assert (refused["error"], refused["paths"]) == ("edit_outcome_unknown", ["a.txt", "t.txt"])
+    edits_of(place).recover([registered(folder)])
+    assert (tree(folder), records(place)) == (before, [])
+    assert answer_of(edits_of(place), folder, body)["replayed"] is False
+
+
+@requirement("R-57")
+def test_an_old_answer_that_cannot_leave_refuses_the_new_key_and_changes_nothing(
+    place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_answers, "MOST", 1)
+    first = asked(write("a.txt", "A", "B"), key="first")
+    assert answer_of(edits_of(place), folder, first)["applied"] is True
+    later = edits_of(place, NOW + kept_answers.KEPT_FOR_S)
+    new = asked(create("n", "N"), key="new")
+    with read_only(place.state_dir):
+        assert answer_of(later, folder, new) == {"error": "io_error", "execution": "not_started"}
+    assert not (folder / "n").exists()
+    assert answer_of(later, folder, first)["replayed"] is True
+    assert answer_of(later, folder, new)["applied"] is True
+
+
+@requirement("R-55", "R-57")
+def test_an_answer_whose_backups_are_still_to_be_removed_never_leaves(
+    place: Place, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_answers, "MOST", 1)
+    first = asked(write("a.txt", "A", "B"), key="first")
+    edits = edits_of(place)
+    for step in edits.steps(registered(folder), BY, first, soon()):
+        if step == "committed":
+            break
+    later = edits_of(place, NOW + kept_answers.KEPT_FOR_S)
+    new = asked(create("n", "N"), key="new")
+    assert answer_of(later, folder, new) == {"error": "idempotency_capacity", "execution": "not_started"}
+    assert records(place) == [".unswept"]
+    later.recover([registered(folder)])
+    assert answer_of(later, folder, new)["applied"] is True
+    assert (records(place), tree(folder)) == (
+        [".json"],
+        {"a.txt": b"B", "t.txt": b"one two two\n", "n": b"N"},
+    )
 
 
 @requirement("R-55", "R-56")

@@ -5,6 +5,7 @@ changed; `.unswept` from the commit on, while backups are left; then it is the k
 there was no key. The answer stands in the intent already, so the commit is one rename and nothing else.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -120,7 +121,9 @@ class Store:
             OSError: it may still be there.
 
         """
-        self._path(record, INTENT).unlink(missing_ok=True)
+        path = self._path(record, INTENT)
+        if os.path.lexists(path):  # a read-only file system refuses to remove what is not there, too
+            path.unlink()
         self.sync()
 
     def records(self, suffix: str) -> list[str]:

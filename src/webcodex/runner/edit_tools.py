@@ -107,7 +107,7 @@ class Edits:
         kept = self._kept(key)
         if kept is not None:
             return edit_failures.replayed(kept)
-        with self._place_for(request, key, now), _told(), paths.open_root(project) as root:
+        with _told(), self._place_for(request, key, now), paths.open_root(project) as root:
             changes = edit_plan.check(root, request.edits, self._own)
             answer = _answer(changes)
             differing = [change for change in changes if change.before != change.after]

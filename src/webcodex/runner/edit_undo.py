@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from webcodex.runner import edit_apply, edit_plan, edit_seats, path_form
+from webcodex.runner import edit_apply, edit_plan, edit_seats, path_form, write_places
 
 
 class State(enum.StrEnum):
@@ -149,5 +149,8 @@ def _sha256(directory: int, name: str) -> str | None:
 
 
 def _remove(directory: int, name: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    try:
         os.unlink(name, dir_fd=directory)
+    except OSError:
+        if write_places.identity_at(directory, name) is not None:  # read-only refuses what is not there, too
+            raise

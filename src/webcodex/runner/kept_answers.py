@@ -98,6 +98,7 @@ class KeptAnswers:
 
         Raises:
             Full: none may leave.
+            OSError: one may, and cannot be removed.
             Conflict: another change holds the key's place at this moment, or has taken it.
 
         """
@@ -154,11 +155,14 @@ class KeptAnswers:
         for key_digest, kept_at in self._kept_at.items():
             if kept_at is None:
                 self._kept_at[key_digest] = self._time_of(key_digest)
-        oldest = min(self._kept_at, key=lambda kept: self._kept_at[kept] or 0, default=None)
-        if oldest is None or now - (self._kept_at[oldest] or 0) < KEPT_FOR_S:
-            raise Full
-        self._path(oldest, FINAL).unlink(missing_ok=True)
-        del self._kept_at[oldest]
+        for oldest in sorted(self._kept_at, key=lambda kept: self._kept_at[kept] or 0):
+            if now - (self._kept_at[oldest] or 0) < KEPT_FOR_S:
+                break
+            if not self._path(oldest, UNSWEPT).exists():  # without it nobody would know what to sweep
+                self._path(oldest, FINAL).unlink(missing_ok=True)
+                del self._kept_at[oldest]
+                return
+        raise Full
 
     def _time_of(self, key_digest: str) -> int:
         """Returns when an answer was kept; for a damaged one, when its file was last written."""
