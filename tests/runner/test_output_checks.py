@@ -58,6 +58,34 @@ def test_what_is_not_read_in_time_is_unavailable(place: Place) -> None:
     assert output_checks.WITHIN_S == 20
 
 
+class Meddler(threading.Event):
+    """Writes to a file whenever somebody looks whether there is time left to read it."""
+
+    def __init__(self, path: Path, chunk: bytes, offset: int) -> None:
+        super().__init__()
+        self._path, self._chunk, self._offset, self._time_s = path, chunk, offset, 1
+
+    def is_set(self) -> bool:
+        with self._path.open("r+b") as file:
+            file.seek(self._offset)
+            file.write(self._chunk)
+        self._time_s += 1  # the clock of a file system may not tell two writes apart
+        os.utime(self._path, (self._time_s, self._time_s))
+        return False
+
+
+@requirement("S-46")
+@pytest.mark.parametrize("offset", [0, 3 * 1024 * 1024])
+def test_what_is_written_while_it_is_read_is_not_verified(place: Place, offset: int) -> None:
+    folder = place.add_project("demo")
+    (folder / "a.txt").write_bytes(b"A" * 3 * 1024 * 1024)
+    meddled = deadline.Deadline(at=monotonic() + 20, given_up=Meddler(folder / "a.txt", b"B", offset))
+    [item] = checked(place, folder, "a.txt", until=meddled)
+    assert item == {"path": "a.txt", "status": "unavailable", "size": None, "sha256": None}
+    [item] = checked(place, folder, "a.txt")
+    assert (item["status"], item["sha256"]) == ("verified", sha256((folder / "a.txt").read_bytes()))
+
+
 @requirement("S-46")
 def test_outputs_of_a_replaced_root_are_unavailable(place: Place) -> None:
     folder = place.add_project("demo")

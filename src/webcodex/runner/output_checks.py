@@ -18,7 +18,7 @@ _CHUNK_BYTES: Final = 1024 * 1024
 
 
 class _Unavailable(Exception):
-    """The file is not readable to its end, in time or within its bound."""
+    """The file is not readable to its end, in time, within its bound and as one content."""
 
 
 def parse(body: fields.JsonObject) -> tuple[str, ...]:
@@ -44,7 +44,8 @@ def check_outputs(
 ) -> dict[str, Any]:
     """Returns `items`, one for each path in order; blocks while it reads.
 
-    What is not read to its end within 20 s in all, or by the deadline, is `unavailable`.
+    What is not read to its end within 20 s in all, or by the deadline, or is written to meanwhile, is
+    `unavailable`.
 
     Raises:
         RequestFailed: the body is wrong.
@@ -81,4 +82,7 @@ def _read(file: paths.OpenFile, until: deadline.Deadline) -> tuple[int, str]:
         if read_bytes > MAX_FILE_BYTES or not until.remaining_s():
             raise _Unavailable
         digest.update(chunk)
+    after = os.fstat(file.descriptor)
+    if read_bytes != after.st_size or after.st_mtime_ns != file.status.st_mtime_ns:
+        raise _Unavailable  # it was written to meanwhile, and may never have held what was read
     return read_bytes, digest.hexdigest()
