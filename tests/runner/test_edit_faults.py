@@ -260,6 +260,29 @@ def test_a_directory_that_may_not_be_written_is_permission_denied() -> None:
         assert answer == {"error": "permission_denied", "execution": "not_started"}
 
 
+@requirement("R-54")
+@pytest.mark.parametrize("owner", [65534, 0])
+def test_mode_bits_are_kept_and_those_that_lend_rights_only_with_their_owner(owner: int) -> None:
+    with tempfile.TemporaryDirectory(dir="/tmp") as name:
+        root = Path(name).resolve()
+        place = Place(root)
+        edits, folder = edits_of(place), place.add_project("demo")
+        (folder / "a.txt").write_text("A")
+        for path in (root, place.config, *place.state_dir.rglob("*"), place.state_dir, folder):
+            os.chown(path, 65534, -1)
+        if os.getuid() == 0:
+            os.chown(folder / "a.txt", owner, 0)
+        (folder / "a.txt").chmod(0o6755)
+        try:
+            as_user(65534)
+            answer = answer_of(edits, folder, asked(write("a.txt", "A", "B")))
+        finally:
+            as_user(0)
+        status = (folder / "a.txt").stat()
+    assert answer["applied"] is True
+    assert stat.S_IMODE(status.st_mode) == (0o6755 if owner or os.getuid() else 0o755)
+
+
 @requirement("R-55")
 def test_where_no_hard_links_are_made_copies_are_kept_and_put_back(
     place: Place, monkeypatch: pytest.MonkeyPatch

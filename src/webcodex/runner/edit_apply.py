@@ -24,7 +24,7 @@ from webcodex.runner import (
 )
 
 _WRITE: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
 """What a file system says that makes no further name for a file."""
 
 _CHUNK_BYTES: Final = 1024 * 1024
@@ -97,20 +97,25 @@ def _write_temporary(seat: edit_seats.Seat, change: edit_plan.Change) -> None:
     mode = 0o666 if status is None else 0o600
     descriptor = os.open(seat.target.temporary, _WRITE, mode, dir_fd=seat.directory)
     with os.fdopen(descriptor, "wb") as file:
-        if status is not None:
-            _take_over(descriptor, status)
         file.write(change.content)
         file.flush()
+        if status is not None:
+            _take_over(descriptor, status)
         os.fsync(descriptor)
 
 
 def _take_over(descriptor: int, status: os.stat_result) -> None:
-    """Gives a new file the mode bits of the old one, and its owner where this user may."""
-    own = os.fstat(descriptor)
+    """Gives a written file the mode bits of the old one, and its owner where this user may.
+
+    The bits that lend the rights of an owner stay with that owner.
+    """
+    own, mode = os.fstat(descriptor), stat.S_IMODE(status.st_mode)
     if (own.st_uid, own.st_gid) != (status.st_uid, status.st_gid):
-        with contextlib.suppress(PermissionError):
+        try:
             os.fchown(descriptor, status.st_uid, status.st_gid)
-    os.fchmod(descriptor, stat.S_IMODE(status.st_mode))
+        except PermissionError:
+            mode &= ~(stat.S_ISUID | stat.S_ISGID)
+    os.fchmod(descriptor, mode)
 
 
 def _keep_original(seat: edit_seats.Seat, change: edit_plan.Change) -> None:
@@ -139,10 +144,10 @@ def _copy(directory: int, name: str, backup: str, expected: private_files.Identi
         if private_files.Identity.of(status) != expected:
             raise path_form.PathRefused("path_changed")
         with os.fdopen(os.open(backup, _WRITE, 0o600, dir_fd=directory), "wb") as file:
-            _take_over(file.fileno(), status)
             while chunk := os.read(source, _CHUNK_BYTES):
                 file.write(chunk)
             file.flush()
+            _take_over(file.fileno(), status)
             os.fsync(file.fileno())
     finally:
         os.close(source)
