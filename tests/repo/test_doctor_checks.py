@@ -1,6 +1,7 @@
 """The doctor's judgement of facts: what it says of each, and that unknown is never taken for right."""
 
 import json
+import os
 from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
@@ -10,7 +11,15 @@ import pytest
 
 from webcodex.cli import adapter_setup as set_up
 from webcodex.cli import installation
-from webcodex.cli.doctor_checks import adapters, checks, private_tree, server, standing
+from webcodex.cli.doctor_checks import (
+    adapters,
+    asked,
+    checks,
+    private_tree,
+    recovery,
+    server,
+    standing,
+)
 from webcodex.cli.doctor_checks.adapters import Configured, Said
 from webcodex.cli.doctor_checks.checks import Area, Check
 from webcodex.cli.doctor_checks.conversation import Heard
@@ -166,8 +175,9 @@ def test_hook_that_does_not_end_is_ended(
     script: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(set_up, "SCRIPTS", tmp_path)
-    monkeypatch.setattr(adapters, "STATUS_S", 0.3)
-    (tmp_path / "external_observation_hook.py").write_text(script, encoding="utf-8")
+    monkeypatch.setattr(asked, "STATUS_S", 0.3)
+    for name in ("external_observation_hook.py", "session_recovery.py"):
+        (tmp_path / name).write_text(script, encoding="utf-8")
     found = installation.Installation(directory=tmp_path)
     found.adapters_dir.mkdir()
     for name in ("observation.json", "observation-2.json"):
@@ -176,6 +186,60 @@ def test_hook_that_does_not_end_is_ended(
     assert configured.count == 2
     assert {adapters.told(stood(tmp_path), configured, NOW)[0].status} == {"unknown"}
     assert [said.line for said in configured.said] == [{}, {}]
+    (found.adapters_dir / "recovery.json").touch()
+    assert recovery.told(stood(tmp_path), NOW)[0].status == "unknown"
+
+
+def test_status_of_the_recovery_entry_is_judged(tmp_path: Path) -> None:
+    now = stood(tmp_path)
+    state = now.found.adapters_dir / "recovery-state"
+    state.mkdir(parents=True, mode=0o700)
+    registry = now.found.adapters_dir / "recovery.json"
+    gone = {"path": str(tmp_path / "gone"), "identity": [1, 2]}
+    binding = {
+        "project": "agent:r1:demo",
+        "project_root": gone["path"],
+        "project_identity": gone["identity"],
+        "entry_roots": [gone],
+        "workflow_session_id": "wc_sess_a",
+        "local_session_id": "",
+    }
+    stored: dict[str, Any] = {
+        "version": 1,
+        "server_url": URL,
+        "authorization_file": str(tmp_path / "authorization"),
+        "state_dir": str(state),
+        "bindings": [],
+    }
+
+    def told(mode: int = 0o600, **changes: object) -> tuple[str, str, str]:
+        registry.touch(mode=0o600)
+        registry.write_text(json.dumps({**stored, **changes}), encoding="utf-8")
+        registry.chmod(mode)
+        (check,) = recovery.told(now, NOW)
+        return check.status, check.found, check.next_step or ""
+
+    assert recovery.told(now, NOW)[0].status == "unknown"
+    status, found, step = told()
+    assert (status, "a hook has never run" in found, step.endswith(" registration")) == (
+        "unknown",
+        True,
+        True,
+    )
+    status, found, step = told(0o644)
+    assert (status, step) == ("attention", f"chmod 600 {registry}")
+    assert found.endswith("private_regular_file_required.")
+    assert told(server_url="http://127.0.0.1:9")[1].endswith("names another Server, so every recovery fails.")
+    assert told(version=2)[1].endswith("invalid_recovery_registry.")
+    status, found, _ = told(bindings=[binding])
+    assert (status, found.startswith("1 directories of associations are gone")) == ("attention", True)
+    (state / ".lock").touch(mode=0o600)
+    os.utime(state / ".lock", (NOW - 90, NOW - 90))
+    assert told() == (
+        "ok",
+        "0 associations, 0 snapshots, 0 made room for others; a hook last ran 90 s ago.",
+        "",
+    )
 
 
 def test_walk_has_an_end_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def examined(found: Installation, environment: Mapping[str, str]) -> list[Check]
         *credentials.told(now, tokens, heard),
         *host.told(now, codex, tokens["pat"], environment, registration),
         *adapters.told(now, adapters.configured(found), at),
-        *recovery.told(found, at),
+        *recovery.told(now, at),
     ]
 
 

@@ -1,47 +1,65 @@
 """Judges the recovery entry: what its registry binds, and what it says of itself with ``status`` (A-63)."""
 
-import json
-import subprocess
-import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
 from webcodex.cli import adapter_setup, program
-from webcodex.cli.doctor_checks import checks
+from webcodex.cli.doctor_checks import adapters, asked, checks, standing
 from webcodex.cli.doctor_checks.checks import Area, Check
-from webcodex.cli.installation import Installation
+from webcodex.cli.doctor_checks.standing import Standing
 
-STATUS_S: Final = 2.0
 _AREA: Final = Area.ADAPTERS
 _NAME: Final = "recovery"
+_SCRIPT: Final = adapter_setup.RECOVERY.name
 _SETUP: Final = "adapters setup --help"
 _COUNTS: Final = ("bindings", "snapshots", "snapshots_evicted", "unmounted_roots")
 
 
-def told(found: Installation, at: float) -> list[Check]:
+def told(now: Standing, at: float) -> list[Check]:
     """Returns a line for the registry at the time ``at``, in Unix s."""
-    registry = found.adapters_dir / "recovery.json"
+    registry = now.found.adapters_dir / "recovery.json"
     if not registry.exists():
         sentence = f"No conversation recovers a Session: there is no {registry}. That is a choice."
         return [checks.unknown(_AREA, _NAME, sentence, program.command(_SETUP))]
-    line = _status(registry)
-    if line is None:
-        return [checks.unknown(_AREA, _NAME, "The entry did not say its status in time.", _again(registry))]
-    if "reason" in line:
-        sentence = f"The entry cannot use {registry}: {checks.word(line['reason'])}."
-        return [checks.attention(_AREA, _NAME, sentence, program.command(_SETUP))]
+    return [_bound(now, registry) or _status(registry, at)]
+
+
+def _bound(now: Standing, registry: Path) -> Check | None:
+    """Returns that the registry names another Server, if it does."""
+    stored = asked.stored(registry)
+    if not stored or isinstance(now.url, standing.Fault) or stored.get("server_url") == now.url:
+        return None
+    sentence = f"{registry} names another Server, so every recovery fails."
+    return checks.attention(_AREA, _NAME, sentence, program.command(_SETUP))
+
+
+def _status(registry: Path, at: float) -> Check:
+    process = asked.started(_SCRIPT, "--registry", registry, "status")
+    try:
+        exit_code, line = asked.said(process, time.monotonic() + asked.STATUS_S)
+    finally:
+        asked.ended(process)
+    if exit_code is None or exit_code < 0:
+        return checks.unknown(_AREA, _NAME, "The entry did not say its status in time.", _again(registry))
+    if exit_code != 0:
+        return adapters.unusable(_NAME, registry, line)
     if not all(isinstance(line.get(key), int) for key in _COUNTS):
-        return [checks.unknown(_AREA, _NAME, "What the entry said cannot be read.", _again(registry))]
-    return [_counted(line, registry, at)]
+        return checks.unknown(_AREA, _NAME, "What the entry said cannot be read.", _again(registry))
+    return _counted(line, registry, at)
 
 
-def _counted(line: dict[str, Any], registry: Path, at: float) -> Check:
+def _counted(line: Mapping[str, Any], registry: Path, at: float) -> Check:
     bound, kept, evicted, moved = (line[key] for key in _COUNTS)
     ran_at = line.get("last_hook_at")
     ran = f"last ran {checks.age(at - ran_at)}" if isinstance(ran_at, int) else "has never run"
     found = f"{bound} associations, {kept} snapshots, {evicted} made room for others; a hook {ran}."
     if moved:
-        found = f"{moved} directories of associations are gone or replaced. {found}"
+        found = (
+            f"{moved} directories of associations are gone or replaced: set up again what was made anew, and "
+            f"remove the association of what is gone from {registry} by hand. {found}"
+        )
         return checks.attention(_AREA, _NAME, found, program.command(_SETUP))
     if not isinstance(ran_at, int):
         return checks.unknown(_AREA, _NAME, found, _again(registry, "registration"))
@@ -49,27 +67,4 @@ def _counted(line: dict[str, Any], registry: Path, at: float) -> Check:
 
 
 def _again(registry: Path, verb: str = "status") -> str:
-    words = (sys.executable, "-I", "-S", str(adapter_setup.RECOVERY))
-    return " ".join(map(checks.quoted, map(Path, words))) + f" --registry {checks.quoted(registry)} {verb}"
-
-
-def _status(registry: Path) -> dict[str, Any] | None:
-    """Returns what the entry says, or none where it says nothing in time."""
-    words: list[str | Path] = [
-        sys.executable,
-        "-I",
-        "-S",
-        "-B",
-        adapter_setup.RECOVERY,
-        "--registry",
-        registry,
-        "status",
-    ]
-    try:
-        ended = subprocess.run(
-            words, stdin=subprocess.DEVNULL, capture_output=True, cwd="/", timeout=STATUS_S, check=False
-        )
-        said = json.loads(ended.stdout)
-    except (subprocess.TimeoutExpired, ValueError, RecursionError):
-        return None
-    return said if isinstance(said, dict) else None
+    return asked.command(_SCRIPT, "--registry", registry, verb)
