@@ -1,6 +1,7 @@
 """What a registry may hold, and where the operator's files may lie (A-51)."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from tests.adapters.recovery_fixture import Operator
 from tests.requirements import requirement
 
 ORIGIN = "http://127.0.0.1:9"
+PAGE = Path(__file__).parents[2] / "docs" / "adapters.md"
 Change = Callable[[dict[str, Any]], object]
 
 
@@ -206,3 +208,19 @@ def test_arguments_that_are_not_a_verb_with_its_options_are_refused_with_one(tmp
         [sys.executable, str(recovery_fixture.ENTRY), "--help"], capture_output=True, check=True
     )
     assert done.stdout.startswith(b"usage: session_recovery.py --registry PATH VERB")
+
+    verbs = re.findall(r"^  ([a-z]+)(?: (--.*?))?(?:  .*)?$", done.stdout.decode(), re.MULTILINE)
+    assert [verb for verb, _ in verbs] == ["hook", "discover", "associate", "status", "registration"]
+    page = PAGE.read_text(encoding="utf-8")
+    assert [verb for verb in verbs if f"| `{' '.join(verb).strip()}` |" not in page] == []
+
+
+@requirement("A-51")
+def test_registry_that_the_documentation_shows_is_one_that_the_entry_takes(operator: Operator) -> None:
+    blocks = PAGE.read_text(encoding="utf-8").split("```json\n")[1:]
+    shown = json.loads(blocks[1].partition("```")[0])
+    assert Path(shown.pop("state_dir")).name == operator.state.name
+    assert Path(shown.pop("authorization_file")).name == operator.authorization.name
+    operator.configure(**shown)
+    assert operator.stored.keys() == {*shown, "state_dir", "authorization_file"}
+    assert load(operator).bindings == ()
