@@ -1,16 +1,19 @@
 """A supervisor as the program it is: it owns its tree to the last process."""
 
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 
 import pytest
 
 from tests.requirements import requirement
+from tests.runner import peer
 from tests.runner.job_server import is_alive, read_pids
 from webcodex.runner import left_processes, processes, supervisor
 
@@ -47,7 +50,8 @@ class Started:
     def __init__(self, process: "subprocess.Popen[bytes]", orders: int, reports: int) -> None:
         self.process = process
         self.orders = orders
-        self._reports = os.fdopen(reports, "rb")
+        self._reports = reports
+        self._unread = b""
 
     def start(self, *argv: str) -> None:
         payload = "\0".join([str(len(argv)), *argv, "PATH=/usr/bin:/bin", "ONLY=this"]).encode()
@@ -58,7 +62,15 @@ class Started:
 
     def report(self) -> list[str]:
         """Returns the words of the next report; none when there is no more."""
-        return self._reports.readline().decode().split()
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self._reports], [], [], peer.PATIENCE_S)
+            assert ready, "the supervisor says nothing"
+            chunk = os.read(self._reports, 4096)
+            if not chunk:
+                return []
+            self._unread += chunk
+        line, _, self._unread = self._unread.partition(b"\n")
+        return line.decode().split()
 
     def leave(self) -> None:
         """Goes away as a dead Runner does."""
@@ -68,8 +80,8 @@ class Started:
     def close(self) -> None:
         if self.orders >= 0:
             os.close(self.orders)
-        self._reports.close()
-        self.process.wait(20)
+        os.close(self._reports)
+        self.process.wait(peer.PATIENCE_S)
 
 
 @contextmanager
@@ -117,6 +129,23 @@ async def test_a_tree_ends_hard_within_the_ordered_grace(order: str, tmp_path: P
         started.order(order)
         assert [started.report()[0] for _ in range(3)] == ["started", "killed", "empty"]
     assert not any(is_alive(process) for process in processes)
+
+
+@requirement("R-65")
+def test_a_process_whose_first_thread_is_over_is_ended_like_any_other(tmp_path: Path) -> None:
+    script = (
+        "import ctypes, threading, time\n"
+        "threading.Thread(target=time.sleep, args=(60,)).start()\n"
+        "ctypes.CDLL(None).pthread_exit(None)\n"
+    )
+    with supervising(tmp_path) as started:
+        started.start(PYTHON, "-c", script)
+        _, pid, _ = started.report()
+        deadline = monotonic() + peer.PATIENCE_S
+        while b") Z " not in Path(f"/proc/{pid}/stat").read_bytes():
+            assert monotonic() < deadline
+        started.order("stop 0")
+        assert [started.report(), started.report()] == [["killed", "9"], ["empty"]]
 
 
 @requirement("R-65")

@@ -88,13 +88,17 @@ def _table_of_proc() -> Table:
 
 
 def _process(pid: int, boot: str) -> Process | None:
-    """Returns what /proc says; its start times count from a boot, so the boot is part of the mark."""
+    """Returns what /proc says; its start times count from a boot, so the boot is part of the mark.
+
+    A process whose first thread is over is shown as dead while its other threads run on; that one lives.
+    """
     try:
         content = _content(f"{_PROC}/{pid}/stat")
     except OSError:
         return None
     state, parent, group, *rest = content[content.rindex(b")") + 2 :].split()
-    return Process(int(parent), int(group), f"{int(rest[16])}@{boot}", is_dead=state in {b"Z", b"X"})
+    is_dead = state in {b"Z", b"X"} and int(rest[14]) <= 1
+    return Process(int(parent), int(group), f"{int(rest[16])}@{boot}", is_dead=is_dead)
 
 
 def _boot() -> str:
