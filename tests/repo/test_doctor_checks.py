@@ -190,31 +190,37 @@ def test_hook_that_does_not_end_is_ended(
     assert recovery.told(stood(tmp_path), NOW)[0].status == "unknown"
 
 
+def recovery_registry(state: Path, *roots: Path) -> dict[str, Any]:
+    """A registry with an association at each of these places, which are not there."""
+    places = [{"path": str(root), "identity": [1, number]} for number, root in enumerate(roots)]
+    return {
+        "version": 1,
+        "server_url": URL,
+        "authorization_file": str(state.with_name("authorization")),
+        "state_dir": str(state),
+        "bindings": [
+            {
+                "project": "agent:r1:demo",
+                "project_root": place["path"],
+                "project_identity": place["identity"],
+                "entry_roots": [place],
+                "workflow_session_id": "wc_sess_a",
+                "local_session_id": "",
+            }
+            for place in places
+        ],
+    }
+
+
 def test_status_of_the_recovery_entry_is_judged(tmp_path: Path) -> None:
     now = stood(tmp_path)
     state = now.found.adapters_dir / "recovery-state"
     state.mkdir(parents=True, mode=0o700)
-    registry = now.found.adapters_dir / "recovery.json"
-    gone = {"path": str(tmp_path / "gone"), "identity": [1, 2]}
-    binding = {
-        "project": "agent:r1:demo",
-        "project_root": gone["path"],
-        "project_identity": gone["identity"],
-        "entry_roots": [gone],
-        "workflow_session_id": "wc_sess_a",
-        "local_session_id": "",
-    }
-    stored: dict[str, Any] = {
-        "version": 1,
-        "server_url": URL,
-        "authorization_file": str(tmp_path / "authorization"),
-        "state_dir": str(state),
-        "bindings": [],
-    }
+    registry = state.with_name("recovery.json")
 
-    def told(mode: int = 0o600, **changes: object) -> tuple[str, str, str]:
+    def told(*roots: Path, mode: int = 0o600, **changes: object) -> tuple[str, str, str]:
         registry.touch(mode=0o600)
-        registry.write_text(json.dumps({**stored, **changes}), encoding="utf-8")
+        registry.write_text(json.dumps({**recovery_registry(state, *roots), **changes}), encoding="utf-8")
         registry.chmod(mode)
         (check,) = recovery.told(now, NOW)
         return check.status, check.found, check.next_step or ""
@@ -226,12 +232,12 @@ def test_status_of_the_recovery_entry_is_judged(tmp_path: Path) -> None:
         True,
         True,
     )
-    status, found, step = told(0o644)
+    status, found, step = told(mode=0o644)
     assert (status, step) == ("attention", f"chmod 600 {registry}")
     assert found.endswith("private_regular_file_required.")
     assert told(server_url="http://127.0.0.1:9")[1].endswith("names another Server, so every recovery fails.")
     assert told(version=2)[1].endswith("invalid_recovery_registry.")
-    status, found, _ = told(bindings=[binding])
+    status, found, _ = told(tmp_path / "gone")
     assert (status, found.startswith("1 directories of associations are gone")) == ("attention", True)
     (state / ".lock").touch(mode=0o600)
     os.utime(state / ".lock", (NOW - 90, NOW - 90))
