@@ -54,7 +54,8 @@ async def test_no_route_fails_or_repeats_a_bad_body(tmp_path: Path, kind: str) -
         answers = {path: await _send(server, path, BODIES[kind]) for path in _posted(server)}
     assert {path: status for path, (status, _) in answers.items() if status >= 500} == {}
     assert [path for path, (_, text) in answers.items() if PLANTED in text or "Traceback" in text] == []
-    assert [path for path, (_, text) in answers.items() if len(text) > 100_000] == []
+    # No rule bounds an answer that lists every tool; a refusal is a fixed sentence around a key of a schema.
+    assert [path for path, (status, text) in answers.items() if status != 200 and len(text) > 500] == []
     if kind not in {"empty", "duplicate keys"}:
         # In the initialize form an unknown method is a JSON-RPC error inside a 200 (M-28).
         wrapped = {"/mcp"} if kind == "unknown fields" else set()

@@ -6,6 +6,7 @@ from importlib import metadata
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from tests.requirements import requirement
 from tests.tools.house import ADA, BOOTSTRAP, DEMO, EVE, House, report, user
@@ -138,7 +139,7 @@ async def test_the_status_counts_what_the_caller_sees(house: House) -> None:
 
 @requirement("M-59", "O-15")
 async def test_a_store_that_takes_no_write_is_unavailable_though_it_reads(house: House) -> None:
-    house.database._writer.close()
+    await house.database.write(lambda tx: tx.change(text("PRAGMA query_only = ON")))
     output = await house.output("get_runtime_status")
     assert output["store"] == {"kind": "sqlite", "status": "unavailable"}
     assert output["projects"] == {"visible": 2}
