@@ -1,6 +1,8 @@
 """Opening a file beneath a root: links, special files, replaced roots and the Runner's own files."""
 
+import errno
 import os
+import resource
 import socket
 import tempfile
 from pathlib import Path
@@ -9,10 +11,10 @@ import pytest
 
 from tests.requirements import requirement
 from tests.runner.place import Place, as_user, registered
-from webcodex.runner import own_files, path_form, paths
+from webcodex.runner import own_files, path_form, paths, root_walk
 
 
-def opened(place: Place, folder: Path, path: str, links: paths.Links = paths.Links.FOLLOW) -> str:
+def opened(place: Place, folder: Path, path: str, links: root_walk.Links = root_walk.Links.FOLLOW) -> str:
     """Returns ``<shown path>=<content>``, or the word of the refusal."""
     try:
         with paths.open_file(registered(folder), path, place.own(), links) as file:
@@ -88,7 +90,7 @@ def test_a_link_is_followed_beneath_the_root_only(path: str, place: Place, folde
     (folder / name).symlink_to(target.format(root=folder))
     found = opened(place, folder, path)
     assert found == (f"{path}={expected}" if len(expected) == 1 else expected)
-    assert opened(place, folder, path, paths.Links.REFUSE) == "invalid_path"
+    assert opened(place, folder, path, root_walk.Links.REFUSE) == "invalid_path"
 
 
 @requirement("R-11")
@@ -110,6 +112,25 @@ def test_a_walk_of_endless_detours_is_given_up(place: Place, folder: Path) -> No
         if depth == 299:
             (here / "detour").symlink_to("e/../" * 800 + "e")
     assert opened(place, folder, "d/" * 300 + "detour") == "invalid_path"
+
+
+@requirement("R-11", "R-12")
+def test_a_walk_for_which_no_handle_is_left_is_refused_and_keeps_none(place: Place, folder: Path) -> None:
+    (folder / "sub" / "up").symlink_to("../sub/../a.txt")
+    held = {int(path.name) for path in Path("/dev/fd").iterdir()}
+    limits = [number for number in range(len(held) + 8) if number not in held]
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    found: list[str] = []
+    for limit in limits:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+        try:
+            found.append(opened(place, folder, "sub/up"))
+        except OSError as error:
+            found.append(os.strerror(error.errno or 0))
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert {int(path.name) for path in Path("/dev/fd").iterdir()} == held
+    assert set(found) == {os.strerror(errno.EMFILE), "io_error", "sub/up=A"}
 
 
 @requirement("R-11", "R-12")

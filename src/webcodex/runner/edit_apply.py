@@ -20,6 +20,7 @@ from webcodex.runner import (
     own_files,
     path_form,
     private_files,
+    root_walk,
     write_places,
 )
 
@@ -138,7 +139,7 @@ def _keep_original(seat: edit_seats.Seat, change: edit_plan.Change) -> None:
 
 def _copy(directory: int, name: str, backup: str, expected: private_files.Identity) -> None:
     with _told():
-        source = os.open(name, write_places.READ, dir_fd=directory)
+        source = os.open(name, root_walk.READ, dir_fd=directory)
     try:
         status = os.fstat(source)
         if private_files.Identity.of(status) != expected:

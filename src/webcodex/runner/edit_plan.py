@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webcodex.runner import edit_failures, edit_request, own_files, path_form, write_places
+from webcodex.runner import edit_failures, edit_request, own_files, path_form, root_walk, write_places
 
 MAX_READ_BYTES: Final = 64 * 1024 * 1024
 """The longest file that is hashed, as for reads (R-51)."""
@@ -75,7 +75,7 @@ def found_at(directory: int, name: str) -> tuple[Found, os.stat_result]:
         OSError: it is not there, a link, or cannot be read.
 
     """
-    descriptor = os.open(name, write_places.READ, dir_fd=directory)
+    descriptor = os.open(name, root_walk.READ, dir_fd=directory)
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):

@@ -20,6 +20,7 @@ from webcodex.runner import (
     paths,
     projects,
     refusals,
+    root_walk,
 )
 
 MAX_FILES: Final = 100
@@ -156,14 +157,14 @@ class _Page:
     def _withholds(self, path: str) -> bool:
         """Says whether the content stays here: what is sensitive, own, or no path of a request."""
         try:
-            with paths.open_file(self._project, path, self._own, paths.Links.REFUSE):
+            with paths.open_file(self._project, path, self._own, root_walk.Links.REFUSE):
                 return False
         except path_form.PathRefused as error:
             return error.reason == "sensitive_path" or not _is_path(path)
 
     def _added(self, path: str) -> change_diffs.Diff:
         try:
-            with paths.open_file(self._project, path, self._own, paths.Links.REFUSE) as file:
+            with paths.open_file(self._project, path, self._own, root_walk.Links.REFUSE) as file:
                 size_bytes = file.status.st_size
                 if size_bytes > change_diffs.MAX_FILE_BYTES:
                     return change_diffs.UNKNOWN
