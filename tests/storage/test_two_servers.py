@@ -5,7 +5,7 @@ import concurrent.futures
 import http.client
 import json
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +19,16 @@ from tests.server import server_process
 from tests.server.server_process import TOKEN, ServerProcess
 from tests.server.station import hello
 from tests.storage.postgres_server import Cluster
+from tests.tools import evidence_desk
 from tests.tools.house import DEMO, House, report
+from tests.tools.job_runner import Jobs
+from webcodex.core.jobs import State
+from webcodex.core.json_value import JsonObject
+from webcodex.server import job_sweep
+from webcodex.storage import changes
+from webcodex.storage import jobs as stored_jobs
 from webcodex.storage.postgres import PostgresDatabase
+from webcodex.tools import unfinished
 
 RECORD: Final = "record_external_observation"
 LIST: Final = "list_external_observations"
@@ -111,6 +119,49 @@ async def test_two_servers_agree_on_every_first_time(houses: tuple[House, House]
     )
     summary = await houses[1].output("read_session_summary", session_id=session, limit=200)
     assert [event["sequence"] for event in summary["events"]][:-1] == list(range(1, summary["events_total"]))
+
+
+async def _start(house: House) -> int:
+    """Does what a Server does when it starts; returns how many changes it counted."""
+    counted = await house.database.write(lambda tx: unfinished.settle(tx, house.services))
+    await job_sweep.at_start(house.services)
+    return counted
+
+
+@requirement("S-42", "S-40", "R-64")
+async def test_a_start_takes_nothing_from_a_server_that_serves_and_settles_once_that_is_gone(
+    houses: tuple[House, House],
+) -> None:
+    first, second = houses
+    session = await first.session()
+    jobs = Jobs(first)
+    job_id = await jobs.running()
+    was_asked, may_end = asyncio.Event(), asyncio.Event()
+
+    async def slow(body: Mapping[str, Any]) -> JsonObject:
+        was_asked.set()
+        await may_end.wait()
+        return await evidence_desk.applied(body)
+
+    first.runner.answers["edit_project_files"] = slow
+    edit = {"project": DEMO, "edits": evidence_desk.edits("a.py")}
+    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as calls:
+        calls.create_task(first.output("edit_project_files", **edit))
+        await was_asked.wait()
+        assert await _start(second) == 1
+        await evidence_desk.validate(second, session)
+        assert await evidence_desk.status(second, session) == "passed"
+        may_end.set()
+    assert await evidence_desk.status(second, session) == "stale"
+    shown = (await jobs.observed(job_id))["job"]
+    assert (shown["state"], shown["recovered_after_server_restart"]) == ("running", False)
+    await first.database.write(lambda tx: changes.begin(tx, call_id="wc_call_cut_off", project=DEMO, at=1))
+    assert [await _start(second) for _ in range(2)] == [1, 1]
+    first.database.close()
+    assert [await _start(second) for _ in range(2)] == [1, 0]
+    job = await second.database.read(lambda tx: stored_jobs.find(tx, job_id))
+    assert job is not None
+    assert (job.state, job.recovered_after_server_restart) == (State.RECOVERING, True)
 
 
 @dataclass

@@ -12,6 +12,7 @@ from webcodex.core import jobs, limits
 from webcodex.core.jobs import Job
 from webcodex.protocol import bounds
 from webcodex.storage import jobs as stored_jobs
+from webcodex.storage import presence
 from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools import job_recording
 from webcodex.tools.ports import Services
@@ -25,13 +26,14 @@ NOT_NOTED_S: Final = 30
 async def at_start(services: Services) -> None:
     """Leaves every Job that has not ended recovering, with its Runner given the whole grace (R-64).
 
-    Right only before the first Runner connects.
+    Right only before the first Runner connects. Beside other Servers every Job stays as it is, since its
+    Runner may be connected to one of them; those of a Runner that is away are the sweep's.
 
     Raises:
         StoreError: some may not be marked.
 
     """
-    if not await services.database.read(stored_jobs.has_unended):
+    if not await services.database.read(lambda tx: stored_jobs.has_unended(tx) and presence.is_alone(tx)):
         return
     until = services.now() + services.job_grace_s
     marked = await services.database.write(functools.partial(_mark, after="", until=until))

@@ -5,6 +5,7 @@ Never shows the URL, which may hold a password: no message, no ``repr``, no log 
 
 import functools
 import logging
+import secrets
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -14,7 +15,7 @@ from sqlalchemy.dialects.postgresql.base import PGDDLCompiler
 from sqlalchemy.exc import SQLAlchemyError
 
 from webcodex.core import limits
-from webcodex.storage import database, migrate, postgres_seat, schema, workers
+from webcodex.storage import database, migrate, postgres_seat, presence, schema, workers
 
 Result = TypeVar("Result")
 log = logging.getLogger(__name__)
@@ -106,9 +107,11 @@ def _engine(url: str) -> Engine:
     except psycopg.ProgrammingError:
         raise UnfitDatabase("it is not a URL that PostgreSQL understands") from None
 
+    serving = presence.hold(secrets.randbits(31))
+
     def connect() -> Any:
         connection = psycopg.connect(url, **_CONNECT)
-        connection.execute("; ".join(f"SET {setting}" for setting in _session()))
+        connection.execute("; ".join((*(f"SET {setting}" for setting in _session()), serving)))
         return connection
 
     made = create_engine(

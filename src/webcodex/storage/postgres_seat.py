@@ -16,7 +16,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from webcodex.core import limits
-from webcodex.storage import database, workers
+from webcodex.storage import database, presence, workers
 
 READ: Final = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 TURN: Final = f"SELECT pg_advisory_xact_lock({0x77635F7475726E})"
@@ -59,10 +59,14 @@ class Seat:
 
     def close(self) -> None:
         """Closes the connection."""
-        if self._connection is not None:
-            with contextlib.suppress(SQLAlchemyError, psycopg.Error):
-                self._connection.close()
-            self._connection = None
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
+        with contextlib.suppress(SQLAlchemyError, psycopg.Error):
+            if not connection.invalidated:
+                connection.exec_driver_sql(presence.LEAVE)
+        with contextlib.suppress(SQLAlchemyError, psycopg.Error):
+            connection.close()
 
     def _once(self, job: workers.Job, *, is_new: bool) -> Any:
         connection = self._opened()

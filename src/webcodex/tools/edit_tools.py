@@ -231,7 +231,9 @@ def _ended(tx: Transaction, ended: Ended) -> JsonObject:
     # A fault of ours may have struck after the Runner was asked.
     is_unknown = facts.get("execution_state") == UNKNOWN or facts.get("error_kind") in _UNPROVEN
     raises = is_unknown or "changed_paths" in facts or facts.get("error_kind") in _INCOMPLETE
-    changes.end(tx, call_id=ended.begun.call_id, raises=raises)
+    project = ended.begun.target.project
+    assert project is not None
+    changes.end(tx, call_id=ended.begun.call_id, project=project.canonical, raises=raises)
     if not is_unknown:
         return {}
     targets = [edit.path for edit in ended.begun.params.edits]
@@ -240,7 +242,7 @@ def _ended(tx: Transaction, ended: Ended) -> JsonObject:
 
 def _unended(tx: Transaction, begun: Begun) -> None:
     """Raises the counter of a call whose end is not stored, as a restart would (S-42)."""
-    changes.end(tx, call_id=begun.call_id, raises=True)
+    changes.end_unknown(tx, call_id=begun.call_id)
 
 
 def _summary(params: EditParams) -> str:

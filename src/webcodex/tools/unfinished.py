@@ -8,9 +8,10 @@ from webcodex.tools.ports import Services
 
 
 def settle(tx: Transaction, services: Services) -> int:
-    """Leaves no change and no attempt open; returns how many changes may have been made.
+    """Counts the open changes and closes the open attempts; returns how many changes may have been made.
 
-    Right only before the first call of this Server. Their started events stay as they are (S-14).
+    Right only before the first call of this Server. Their started events stay as they are (S-14). The
+    attempts of another Server's running calls are closed too: those calls still tell their verdicts.
     """
     for job_id in validation_recording.settle_unfinished(tx):
         ended = jobs.terminal_of(tx, job_id)
