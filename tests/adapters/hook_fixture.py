@@ -141,7 +141,7 @@ class Operator:
         The names of its effects are in ``trace``.
         """
         self.trace.unlink(missing_ok=True)
-        process = self.start(*verb, before=(str(STEPPED), str(self.trace), str(step)))
+        process = self.start(*verb, before=("-B", str(STEPPED), str(self.trace), str(step)))
         assert process.stdin is not None
         process.stdin.write(stdin)
         process.stdin.close()

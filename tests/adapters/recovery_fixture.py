@@ -172,11 +172,15 @@ class Operator:
         return stored | changes
 
     def start(
-        self, *verb: str, before: Sequence[str] = (), stdin: int = subprocess.PIPE
+        self,
+        *verb: str,
+        before: Sequence[str] = (),
+        stdin: int = subprocess.PIPE,
+        stdout: int = subprocess.PIPE,
     ) -> subprocess.Popen[bytes]:
         """A run that waits for its stdin."""
         command = [sys.executable, "-I", "-S", *before, str(ENTRY), "--registry", str(self.registry), *verb]
-        return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        return subprocess.Popen(command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE)
 
     def run(
         self,
@@ -206,7 +210,15 @@ class Operator:
 
     def asked_with(self, stdin: bytes) -> Result:
         """The same for these bytes on stdin."""
-        return ended(lambda: recovery_hook.answer(str(self.registry), str(ENTRY), lambda: stdin, _expired))
+        said: list[bytes] = []
+
+        def run() -> bytes:
+            recovery_hook.answer(str(self.registry), str(ENTRY), lambda: stdin, said.append, _expired)
+            return b"".join(said)
+
+        result = ended(run)
+        assert len(said) == (result.code == 0)
+        return result
 
     def discovered(self, root: Path | None = None) -> Result:
         """``discover``, without the process around it."""

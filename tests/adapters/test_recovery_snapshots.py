@@ -31,7 +31,7 @@ def test_snapshot_is_named_after_server_conversation_project_and_session(tmp_pat
     snapshot = recovery_fixture.snapshots.Snapshot(folder, registry, "local-one", evidence)
     assert snapshot.path == f"{operator.state}/{VECTOR}"
     assert not snapshot.was_offered()
-    snapshot.replace()
+    snapshot.replace(lambda: None)
     assert list(operator.snapshots()) == [VECTOR]
     assert snapshot.was_offered()
     folder.close()

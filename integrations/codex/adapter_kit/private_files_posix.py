@@ -16,6 +16,7 @@ import posix  # noqa: E402
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
+    from collections.abc import Callable
 
 _KIND = 0o170000
 _REGULAR = 0o100000
@@ -93,13 +94,15 @@ class Folder:
         """
         self._stage(f".pending-{posix.urandom(16).hex()}", name, content)
 
-    def replace(self, name: str, content: bytes) -> None:
+    def replace(self, name: str, content: bytes, before: "Callable[[], None] | None" = None) -> None:
         """The content is durable under ``name`` in place of what was there (A-14).
+
+        ``before`` is called once the content is on the disk and has not taken the name yet.
 
         Raises:
             OSError: if it is not certain; the temporary file is removed and the original untouched (A-16).
         """
-        self._stage(f".recovery-{posix.urandom(16).hex()}", name, content)
+        self._stage(f".recovery-{posix.urandom(16).hex()}", name, content, before)
 
     def remove(self, name: str) -> None:
         """The name is free, durably.
@@ -202,9 +205,13 @@ class Folder:
         posix.utime(descriptor, (0, 0))
         return descriptor
 
-    def _stage(self, staged: str, name: str, content: bytes) -> None:
+    def _stage(
+        self, staged: str, name: str, content: bytes, before: "Callable[[], None] | None" = None
+    ) -> None:
         try:
             self._write_new(staged, content)
+            if before is not None:
+                before()
             target = paths.native(name)
             posix.rename(staged, target, src_dir_fd=self._descriptor, dst_dir_fd=self._descriptor)
         except BaseException:

@@ -15,6 +15,10 @@ assert sys.platform == "win32"
 import nt  # noqa: E402  # Windows only, so after the platform is known
 from ntpath import split  # noqa: E402  # as above
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _ATTRIBUTE_DIRECTORY = 0x10
 _ATTRIBUTE_DEVICE = 0x40
 _ATTRIBUTE_REPARSE_POINT = 0x400
@@ -102,14 +106,16 @@ class Folder:
         """
         self._stage(f".pending-{nt.urandom(16).hex()}", name, content, is_replacing=False)
 
-    def replace(self, name: str, content: bytes) -> None:
+    def replace(self, name: str, content: bytes, before: "Callable[[], None] | None" = None) -> None:
         """The content is durable under ``name`` in place of what was there (A-14).
+
+        ``before`` is called once the content is on the disk and has not taken the name yet.
 
         Raises:
             OSError: if it is not certain; the temporary file is removed and the original untouched (A-16).
             Refused: the reasons of A-15.
         """
-        self._stage(f".recovery-{nt.urandom(16).hex()}", name, content, is_replacing=True)
+        self._stage(f".recovery-{nt.urandom(16).hex()}", name, content, before, is_replacing=True)
 
     def remove(self, name: str) -> None:
         """The name is free; Windows documents no way to make that durable.
@@ -202,9 +208,19 @@ class Folder:
             raise
         system.close(handle)
 
-    def _stage(self, staged: str, name: str, content: bytes, *, is_replacing: bool) -> None:
+    def _stage(
+        self,
+        staged: str,
+        name: str,
+        content: bytes,
+        before: "Callable[[], None] | None" = None,
+        *,
+        is_replacing: bool,
+    ) -> None:
         try:
             self._write_new(staged, content)
+            if before is not None:
+                before()
             system.move(self._at(staged), self._at(name), is_replacing=is_replacing)
         except BaseException:
             self._remove_if_there(staged)

@@ -1,6 +1,7 @@
 """One hook-fed recovery run: select, read the Server anew, compare, and say what is known (A-54 to A-60).
 
-It writes nothing but the private snapshot, and no failure touches that.
+It writes nothing but the private snapshot, which no failure touches: evidence is said first, then stored as
+offered.
 """
 
 from adapter_kit import (
@@ -29,7 +30,7 @@ _ONE = 1
 class Visit:
     """What one conversation asked for, where, and by when it must have an answer."""
 
-    __slots__ = ("conversation", "cwd", "deadline", "event", "expired", "registry")
+    __slots__ = ("conversation", "cwd", "deadline", "event", "expired", "registry", "say")
 
     def __init__(  # noqa: PLR0917  # read in this order
         self,
@@ -38,6 +39,7 @@ class Visit:
         cwd: str,
         registry: bindings.Registry,
         deadline: client.Deadline,
+        say: "Callable[[bytes], None]",
         expired: "Callable[[], NoReturn]",
     ) -> None:
         self.event = event
@@ -45,6 +47,7 @@ class Visit:
         self.cwd = cwd
         self.registry = registry
         self.deadline = deadline
+        self.say = say
         self.expired = expired
 
 
@@ -52,55 +55,64 @@ def answer(
     registry_path: str,
     script: str,
     stdin: "Callable[[], bytes]",
+    say: "Callable[[bytes], None]",
     expired: "Callable[[], NoReturn]",
-) -> bytes:
-    """What goes to stdout; ``expired`` is called, in another thread, if the network holds past the deadline.
+) -> None:
+    """The answer was said, and the snapshot that proves it is stored.
+
+    ``expired`` is called, in another thread, if the network holds past the deadline.
 
     Raises:
-        Refused: with the reason for which nothing is shown.
+        Refused: with the reason for which nothing is said.
         OSError: if the snapshot may not have been stored.
     """
     deadline = client.Deadline(limits.RECOVERY_SECONDS - limits.WATCHDOG_MARGIN_SECONDS)
     payload = hook_input.parsed(stdin())
     if payload is None:
-        return recovery_text.nothing()
+        say(recovery_text.nothing())
+        return
     conversation = hook_input.conversation(payload)
     registry = bindings.load(registry_path)
     if hook_input.is_not_kept(payload) and not selection.names(registry, conversation):
-        return recovery_text.nothing()
+        say(recovery_text.nothing())
+        return
     cwd = hook_input.directory(payload.get("cwd"))
     event = str(payload["hook_event_name"])
-    visit = Visit(event, conversation, cwd, registry, deadline, expired)
+    visit = Visit(event, conversation, cwd, registry, deadline, say, expired)
     folder = private_files.Folder(registry.state_dir)
     try:
         with private_files.FileLock(folder, bindings.LOCK) as lock:
             lock.mark()
-            context = _context(visit, script, folder, lock)
+            choices = selection.choices(registry, conversation, cwd)
+            if not choices:
+                say(_unassociated(visit, script))
+            elif len(choices) > _ONE:
+                say(recovery_text.envelope(event, recovery_text.selection_required(choices)))
+            else:
+                _offer(visit, choices[0], folder, lock)
     finally:
         folder.close()
-    return recovery_text.envelope(event, context) if context else recovery_text.nothing()
 
 
-def _context(
-    visit: Visit, script: str, folder: private_files.Folder, lock: private_files.FileLock
-) -> "str | None":
-    choices = selection.choices(visit.registry, visit.conversation, visit.cwd)
-    if not choices:
-        return _unassociated(visit, script)
-    if len(choices) > _ONE:
-        return recovery_text.selection_required(choices)
-    evidence = _read(visit, choices[0])
+def _offer(
+    visit: Visit, choice: selection.Choice, folder: private_files.Folder, lock: private_files.FileLock
+) -> None:
+    """The evidence or the reference to it was said, before the snapshot says so (A-62)."""
+    evidence = _read(visit, choice)
     if not lock.take(min(limits.RECOVERY_WAIT_SECONDS, visit.deadline.remaining())):
         raise refusal.Refused("recovery_busy")
     visit.registry.require_unchanged()
     snapshot = snapshots.Snapshot(folder, visit.registry, visit.conversation, evidence)
     is_known = snapshot.was_offered()
     if is_known and visit.event == hook_input.PROMPT:
-        return recovery_text.unchanged(evidence, snapshot.path)
-    context = recovery_text.whole(evidence, snapshot.path)
-    if not is_known:
-        snapshot.replace()
-    return context
+        context = recovery_text.unchanged(evidence, snapshot.path)
+    else:
+        context = recovery_text.whole(evidence, snapshot.path)
+    answer = recovery_text.envelope(visit.event, context)
+    if is_known:
+        visit.say(answer)
+    else:
+        snapshot.replace(lambda: visit.say(answer))
 
 
 def _read(visit: Visit, choice: selection.Choice) -> "snapshots.Evidence":
@@ -126,9 +138,9 @@ def _read(visit: Visit, choice: selection.Choice) -> "snapshots.Evidence":
     }
 
 
-def _unassociated(visit: Visit, script: str) -> "str | None":
+def _unassociated(visit: Visit, script: str) -> bytes:
     if visit.event != hook_input.SESSION_START:
-        return None
+        return recovery_text.nothing()
     from adapter_kit import registration  # only here does a hook need a command line
 
     try:
@@ -137,4 +149,4 @@ def _unassociated(visit: Visit, script: str) -> "str | None":
         command.encode("utf-8")
     except (refusal.Refused, ValueError):  # a path that no shell reads back, or without a UTF-8 form
         command = None
-    return recovery_text.unassociated(command)
+    return recovery_text.envelope(visit.event, recovery_text.unassociated(command))

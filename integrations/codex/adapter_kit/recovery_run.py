@@ -60,7 +60,8 @@ def _answer(arguments: "list[str]", script: str) -> bytes:
     if verb == _HOOK:
         from adapter_kit import recovery_hook
 
-        return recovery_hook.answer(registry_path, script, process.drained, _expired)
+        recovery_hook.answer(registry_path, script, process.drained, process.say, _expired)
+        return b""
     from adapter_kit import recovery_setup  # only for the operator, so a hook does not pay for it
 
     if verb == "discover":

@@ -4,6 +4,8 @@ from adapter_kit import bindings, json_text, limits, private_files, refusal, rep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     Evidence = dict[str, object]
 
 _PREFIX = "recovery-"
@@ -50,8 +52,11 @@ class Snapshot:
             return False
         return isinstance(stored, dict) and stored.get("fingerprint") == self._fingerprint
 
-    def replace(self) -> None:
+    def replace(self, offer: "Callable[[], None]") -> None:
         """This evidence is stored in place of what was offered before; a new one may evict the oldest.
+
+        ``offer`` is called when all but the exchange of names is done: a run that dies before it has offered
+        the evidence leaves the snapshot as it was, so that the next one offers it (A-62).
 
         Raises:
             Refused: ``recovery_cache_capacity`` if no room can be made.
@@ -59,7 +64,7 @@ class Snapshot:
         """
         if not self._folder.has(self._name):
             _make_room(self._folder)
-        self._folder.replace(self._name, self._content)
+        self._folder.replace(self._name, self._content, offer)
 
 
 def count(folder: private_files.Folder) -> int:
