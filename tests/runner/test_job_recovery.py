@@ -150,6 +150,35 @@ async def test_an_orderly_shutdown_ends_jobs_tells_their_ends_and_says_goodbye(
     assert (told["state"], told["signal"], told["reason_code"]) == ("stopped", "SIGTERM", "runner_shutdown")
 
 
+@requirement("R-47", "R-65")
+async def test_a_shutdown_without_a_link_ends_a_job_whose_supervisor_is_halted(
+    place: Place, folder: Path
+) -> None:
+    async with peer.listening() as server:
+        config = place.configure(server_url=server.url)
+        async with peer.running(config) as runner:
+            async with job_server.registered(server) as jobs:
+                await jobs.start(1, PYTHON, "-c", STAYING)
+                processes = await read_pids(folder, *NAMES, "ready")
+                [owner] = job_server.supervisors_of(runner.process.pid)
+                await jobs.start(2, "sleep", "60")
+                server.refuse_with = 503
+                jobs.call.drop()
+            await runner.logged("action=link_lost")
+            os.kill(owner[0], signal.SIGSTOP)
+            runner.signal(signal.SIGTERM)
+            async with asyncio.timeout(12):
+                assert await runner.ended() == 0
+    assert not any(is_alive(process) for process in [*processes, owner])
+    kept = job_server.contents(place.state_dir / "runner-jobs-v1")
+    ends = [json.loads(text)["job"] for text in kept.values()]
+    told = {end["job_id"]: (end["state"], end["signal"], end["reason_code"]) for end in ends}
+    assert told == {
+        job_id(1): ("lost", None, "runner_supervisor_lost"),
+        job_id(2): ("stopped", "SIGTERM", "runner_shutdown"),
+    }
+
+
 @requirement("R-66")
 async def test_a_supervisor_that_does_not_end_its_tree_is_ended_after_it(tmp_path: Path) -> None:
     with supervising(tmp_path) as started:

@@ -133,6 +133,10 @@ async def test_a_start_that_is_refused_leaves_nothing(place: Place, folder: Path
         ]
         refused.append(await jobs.ask("start_process_job", start_body(99, "true"), project_id="off"))
         absent = await jobs.ask("job_snapshot", {"job_id": job_id(0)})
+        store = place.state_dir / "runner-jobs-v1"
+        away = store.rename(place.root / "away")
+        unwritten = await jobs.start(0, "touch", "ran")
+        away.rename(store)
         after = await jobs.start(0, "true")
     assert [code(result)[0] for result in refused] == [
         *["process_spawn_failed"] * 2,
@@ -141,7 +145,9 @@ async def test_a_start_that_is_refused_leaves_nothing(place: Place, folder: Path
         *["invalid_arguments"] * 5,
         "unknown_project",
     ]
-    assert {code(result)[1] for result in [*refused, absent]} == {"not_started"}
+    assert code(unwritten)[0] == "runner_unavailable"
+    assert not (folder / "ran").exists()
+    assert {code(result)[1] for result in [*refused, absent, unwritten]} == {"not_started"}
     assert code(absent)[0] == "job_not_found"
     assert after["body"]["replayed"] is False
     assert len(list((place.state_dir / "runner-jobs-v1").iterdir())) == 1

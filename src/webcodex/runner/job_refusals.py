@@ -50,7 +50,7 @@ _FAILURES: Final = {
             "runner_unavailable",
             "unavailable",
             "wait",
-            "The Runner is stopping and starts nothing more; try again when it is back.",
+            "The Runner can start nothing now: it is stopping, or its machine has no room; try again later.",
         ),
         ("job_not_found", "invalid", "fix_input", "This Runner does not hold that Job; list the Jobs."),
     )

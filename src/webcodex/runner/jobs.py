@@ -9,6 +9,7 @@ import dataclasses
 import logging
 import os
 import time
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
@@ -37,7 +38,7 @@ SHUTDOWN_S: Final = 3.0
 
 SHUTDOWN_REASON: Final = "runner_shutdown"
 _SHUTDOWN_GRACE_S: Final = 1.5
-
+_SHUTDOWN_OVERDUE_S: Final = 0.5
 
 log = logging.getLogger(__name__)
 
@@ -128,12 +129,11 @@ class Jobs:
     async def shut_down(self, within_s: float = SHUTDOWN_S) -> None:
         """Ends all Jobs as far as that is possible in time; no new one starts (R-65)."""
         self._is_stopping = True
+        for job in self.shelf.jobs.values():
+            _hurry(job)
         try:
             async with asyncio.timeout(within_s):
                 await self.settled()
-                for job in self.shelf.jobs.values():
-                    if job.running is not None:
-                        job.running.stop(_SHUTDOWN_GRACE_S, SHUTDOWN_REASON)
                 if self._watching:
                     await asyncio.wait(self._watching)
         except TimeoutError:
@@ -189,54 +189,66 @@ class Jobs:
             held.enter_context(self.shelf.key_place(asked.key))
             cwd = await asyncio.to_thread(job_cwd.open_directory, project, self._own, asked.cwd, self._policy)
             held.callback(os.close, cwd)
-            pipes = job_pipes.Pipes(asked.stdin)
-            held.callback(pipes.close_child_ends)
-            job, tree = await self._start(asked, record, cwd, pipes)
+            job = await self._start(asked, record, cwd)
             await self.shelf.keep_key(job.entry)
-            if not job.record.is_terminal:
-                self._watch(job, tree, pipes)
             return {**job.answer(), "replayed": False}
 
     async def _start(
-        self, asked: job_request.StartRequest, record: job_record.Record, cwd: int, pipes: job_pipes.Pipes
-    ) -> tuple[held_job.HeldJob, processes.Tree]:
-        """Returns the Job once its process runs, or is lost: what was admitted is always told."""
-        stdin, stdout, stderr = pipes.child_ends
-        stdio = processes.Stdio(cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
-        try:
-            tree = await processes.prepare(stdio)
-        except processes.SpawnFailed as error:
-            pipes.close()
-            raise job_refusals.refuse("process_spawn_failed") from error
-        entry = job_store.Entry(
-            job=record, request_hash=asked.request_hash, key=asked.key, tree=tree.recorded
-        )
+        self, asked: job_request.StartRequest, record: job_record.Record, cwd: int
+    ) -> held_job.HeldJob:
+        """Returns the Job once its process may run: what was admitted is always told."""
+        with ExitStack() as ours, ExitStack() as childs:
+            try:
+                pipes = job_pipes.Pipes(asked.stdin)
+                childs.callback(pipes.close_child_ends)
+                ours.callback(pipes.close)
+                stdin, stdout, stderr = pipes.child_ends
+                tree = await processes.prepare(
+                    processes.Stdio(cwd=cwd, stdin=stdin, stdout=stdout, stderr=stderr)
+                )
+            except OSError as error:
+                raise job_refusals.refuse("runner_unavailable") from error
+            entry = job_store.Entry(
+                job=record, request_hash=asked.request_hash, key=asked.key, tree=tree.recorded
+            )
+            started = await self._admit(entry, tree, asked.argv)
+            job = held_job.HeldJob(entry if started is None else started)
+            if started is None:
+                self.shelf.add(job)
+                self._keep_on(job, self._lose(job, tree))
+                return job
+            childs.close()
+            await self.shelf.note(started)
+            self.shelf.add(job)
+            self._watch(job, tree, pipes)
+            ours.pop_all()
+            return job
+
+    async def _admit(
+        self, entry: job_store.Entry, tree: processes.Tree, argv: Sequence[str]
+    ) -> job_store.Entry | None:
+        """Returns what is known of an admitted Job once its process runs; None when that is not proven."""
         try:
             await self.shelf.admit(entry)
-            recorded = await tree.start(asked.argv, job_request.environment(os.environ))
+            recorded = await tree.start(argv, job_request.environment(os.environ))
         except (processes.SpawnFailed, OSError) as error:
-            pipes.close()
             await tree.abandon()
-            await self.shelf.withdraw(asked.job_id)
-            raise _refusal(error) from error
+            await self.shelf.withdraw(entry.job.job_id)
+            is_ours = isinstance(error, OSError)
+            raise job_refusals.refuse("runner_unavailable" if is_ours else "process_spawn_failed") from error
         except processes.StartUnproven:
-            pipes.close()
-            await tree.abandon()
-            lost = job_record.advance(
-                record,
-                job_record.Event.LOST_SIGHT,
-                finished_at=_now(),
-                reason_code=job_record.SUPERVISOR_LOST,
-            )
-            job = held_job.HeldJob(entry)
-            self.shelf.add(job)
-            await self.shelf.settle(job, lost)
-            return job, tree
-        record = job_record.advance(record, job_record.Event.STARTED, started_at=_now())
-        job = held_job.HeldJob(dataclasses.replace(entry, job=record, tree=recorded))
-        await self.shelf.note(job.entry)
-        self.shelf.add(job)
-        return job, tree
+            return None
+        record = job_record.advance(entry.job, job_record.Event.STARTED, started_at=_now())
+        return dataclasses.replace(entry, job=record, tree=recorded)
+
+    async def _lose(self, job: held_job.HeldJob, tree: processes.Tree) -> job_record.Record:
+        await tree.abandon()
+        return job_record.advance(
+            job.record,
+            job_record.Event.LOST_SIGHT,
+            finished_at=_now(),
+            reason_code=job_record.SUPERVISOR_LOST,
+        )
 
     def _watch(self, job: held_job.HeldJob, tree: processes.Tree, pipes: job_pipes.Pipes) -> None:
         running = running_job.RunningJob(
@@ -248,21 +260,26 @@ class Jobs:
         )
         job.running = running
         running.begin()
-        watching = asyncio.get_running_loop().create_task(self._see_through(job, running))
+        self._keep_on(job, running.watch())
+        if self._is_stopping:
+            _hurry(job)
+
+    def _keep_on(self, job: held_job.HeldJob, end: Coroutine[Any, Any, job_record.Record]) -> None:
+        """Sees a Job through to its end, whatever else is waited for meanwhile."""
+        watching = asyncio.get_running_loop().create_task(self._see_through(job, end))
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
 
-    async def _see_through(self, job: held_job.HeldJob, running: running_job.RunningJob) -> None:
+    async def _see_through(self, job: held_job.HeldJob, end: Coroutine[Any, Any, job_record.Record]) -> None:
         try:
-            await self.shelf.settle(job, await running.watch())
+            await self.shelf.settle(job, await end)
         except Exception:  # a Job whose end cannot be told must not end without a word
             log.exception("action=job_unsettled job=%s", job.record.job_id)
 
 
-def _refusal(error: Exception) -> failures.RequestFailed:
-    if isinstance(error, processes.SpawnFailed):
-        return job_refusals.refuse("process_spawn_failed")
-    return failures.RequestFailed(failures.INTERNAL)
+def _hurry(job: held_job.HeldJob) -> None:
+    if job.running is not None and not job.record.is_terminal:
+        job.running.hurry(_SHUTDOWN_GRACE_S, _SHUTDOWN_OVERDUE_S, SHUTDOWN_REASON)
 
 
 def _now() -> int:

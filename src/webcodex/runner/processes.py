@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -197,24 +198,26 @@ async def prepare(stdio: Stdio) -> Tree:
     """Returns a tree whose supervisor waits to be told to start its child.
 
     Raises:
-        SpawnFailed: not even the supervisor can be started.
+        OSError: not even the supervisor can be started; nothing is left of it.
 
     """
-    orders_read, orders = os.pipe()
-    reports, reports_write = os.pipe()
-    inherited = (orders_read, reports_write, stdio.cwd, stdio.stdin, stdio.stdout, stdio.stderr)
-    try:
+    with ExitStack() as ours, ExitStack() as its:
+        orders_read, orders = _pipe(its, ours)
+        reports, reports_write = _pipe(ours, its)
+        inherited = (orders_read, reports_write, stdio.cwd, stdio.stdin, stdio.stdout, stdio.stderr)
         process, mark = await asyncio.to_thread(_spawn, inherited)
-    except OSError as error:
-        os.close(orders)
-        os.close(reports)
-        raise SpawnFailed from error
-    finally:
-        os.close(orders_read)
-        os.close(reports_write)
+        ours.pop_all()
     for descriptor in (orders, reports):
         os.set_blocking(descriptor, False)
     return Tree(process, mark, orders, reports)
+
+
+def _pipe(of_read: ExitStack, of_write: ExitStack) -> tuple[int, int]:
+    """Returns the two ends of a pipe, each closed by its own stack."""
+    read, write = os.pipe()
+    of_read.callback(os.close, read)
+    of_write.callback(os.close, write)
+    return read, write
 
 
 def _spawn(inherited: Sequence[int]) -> tuple["subprocess.Popen[bytes]", str]:

@@ -12,9 +12,10 @@ UPDATE_EVERY_S: Final = 0.25
 GRACE_S: Final = 2.0
 """How long a Job has between the polite end and the hard one (R-65)."""
 
-_DRAIN_S: Final = 1.0
-_OVERDUE_S: Final = 5.0
+OVERDUE_S: Final = 5.0
 """How long after the hard end a supervisor that does not report is no longer waited for."""
+
+_DRAIN_S: Final = 1.0
 
 
 class Cause(enum.Enum):
@@ -39,11 +40,13 @@ class RunningJob:
         *,
         most_bytes: int,
         show: Callable[[job_record.Record], None],
+        overdue_s: float = OVERDUE_S,
     ) -> None:
         self._record = record
         self._tree = tree
         self._pipes = pipes
         self._show = show
+        self._overdue_s = overdue_s
         self._log = job_log.Log(most_bytes)
         self._cause = Cause.ITSELF
         self._reason: str | None = None
@@ -67,8 +70,13 @@ class RunningJob:
             return False
         self._cause, self._reason = Cause.STOP, reason
         self._publish(job_record.advance(self._record, job_record.Event.STOP_ORDERED, log=self._log.view()))
-        self._end(grace_s)
+        self._end(grace_s, self._overdue_s)
         return True
+
+    def hurry(self, grace_s: float, overdue_s: float, reason: str) -> None:
+        """Stops the Job, and ends its tree within these times whatever has ended it already."""
+        self.stop(grace_s, reason)
+        self._end(grace_s, overdue_s)
 
     async def watch(self) -> job_record.Record:
         """Returns the last record, once nothing of the Job's tree is left and its output has arrived."""
@@ -101,15 +109,16 @@ class RunningJob:
 
     def _note_exit(self, _exited: "asyncio.Future[processes.Exit]") -> None:
         self._finished_at = _now()
+        self._later(GRACE_S + self._overdue_s, self._break_up)  # its supervisor ends what is left by itself
 
     def _run_out(self) -> None:
         if self._cause is Cause.ITSELF and not self._tree.exited.done():
             self._cause = Cause.TIME
-            self._end(GRACE_S)
+            self._end(GRACE_S, self._overdue_s)
 
-    def _end(self, grace_s: float) -> None:
+    def _end(self, grace_s: float, overdue_s: float) -> None:
         self._tree.stop(grace_s)
-        self._later(grace_s + _OVERDUE_S, self._break_up)
+        self._later(grace_s + overdue_s, self._break_up)
 
     def _break_up(self) -> None:
         breaking = asyncio.get_running_loop().create_task(self._tree.break_up())
