@@ -124,8 +124,8 @@ async def test_a_snapshot_is_acknowledged_once_it_is_on_the_disk(station: Statio
         assert await peer.next() == ack("wc_job_unknown", 3)
 
 
-@requirement("R-47")
-async def test_what_is_not_stored_is_not_acknowledged(station: Station) -> None:
+@requirement("R-47", "R-48")
+async def test_what_is_not_stored_is_not_acknowledged_and_arrives_once_the_store_is_well(station: Station) -> None:
     async with station.peer(token_of("r1")) as peer:
         await peer.say_hello()
         await hold(station)
@@ -136,6 +136,14 @@ async def test_what_is_not_stored_is_not_acknowledged(station: Station) -> None:
         await peer.send(event(JOB, "completed", 2))
         assert await peer.close_code() == 1013
         assert (await stored(station)).state is State.RUNNING
+    with contextlib.closing(sqlite3.connect(station.path)) as other:
+        other.execute("DROP TRIGGER no_more")
+    async with station.peer(token_of("r1")) as peer:
+        resumed = (await peer.say_hello(job_inventory=held(record(JOB, "completed", 2))))["resume"]
+        assert [stream["through_revision"] for stream in resumed] == [1]
+        await peer.send(event(JOB, "completed", 2))
+        assert await peer.next() == ack(JOB, 2)
+        assert (await stored(station)).state is State.COMPLETED
 
 
 @requirement("R-47", "R-46")
@@ -163,6 +171,7 @@ MALFORMED: list[dict[str, Any]] = [
     {"update_seq": "2"},
     {"update_seq": -1},
     {"exit_code": True},
+    {"state": "failed", "exit_code": 2**31},
     {"log": None},
     {"log": {"tail": "x" * 65_537, "first_retained_line": 1, "next_line": 1, "truncated": False}},
     {"log": {"tail": "", "first_retained_line": 0, "next_line": 1, "truncated": False}},

@@ -12,7 +12,8 @@ JOB_ID: Final = re.compile(r"wc_job_[A-Za-z0-9_-]{1,128}")
 
 _WORDS: Final = frozenset({*(state.value for state in jobs.REPORTABLE), "timeout"})
 _SECONDS: Final = 2**53
-_EXIT_CODES: Final = 2**32
+_EXIT_CODES: Final = 2**31
+"""An exit code fits in 32 bits with its sign, as it is stored."""
 
 
 def read(source: fields.Fields) -> Report:
@@ -46,7 +47,7 @@ def _state(word: str) -> State:
 def _exit_code(source: fields.Fields) -> int | None:
     if source.whole().get("exit_code") is None:
         return None
-    return source.integer("exit_code", least=-_EXIT_CODES, most=_EXIT_CODES)
+    return source.integer("exit_code", least=-_EXIT_CODES, most=_EXIT_CODES - 1)
 
 
 def _log(source: fields.Fields) -> Log:
