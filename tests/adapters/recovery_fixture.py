@@ -18,6 +18,7 @@ if str(hook_fixture.SCRIPTS) not in sys.path:
 
 from adapter_kit import (  # needs the path
     bindings,
+    limits,
     private_files,
     recovery_hook,
     recovery_setup,
@@ -36,6 +37,7 @@ Row = dict[str, Any]
 
 __all__ = [
     "bindings",
+    "limits",
     "private_files",
     "recovery_hook",
     "recovery_setup",

@@ -43,7 +43,7 @@ def test_killed_run_leaves_a_snapshot_only_of_what_it_has_said(
     operator, served = scene
     whole = served.whole
     operator.asked(PROMPT)
-    for step in range(1, len(EFFECTS) + 1):
+    for step in range(EFFECTS.index("flock") + 1, len(EFFECTS) + 1):
         served.whole = answers.broken(whole, "output.goal_context.goal.revision", 100 + step)
         before, trace = operator.snapshots(), tmp_path / f"trace-{step}"
         said = killed(operator, step, trace)
