@@ -125,7 +125,9 @@ async def test_a_snapshot_is_acknowledged_once_it_is_on_the_disk(station: Statio
 
 
 @requirement("R-47", "R-48")
-async def test_what_is_not_stored_is_not_acknowledged_and_arrives_once_the_store_is_well(station: Station) -> None:
+async def test_what_is_not_stored_is_not_acknowledged_and_arrives_once_the_store_is_well(
+    station: Station,
+) -> None:
     async with station.peer(token_of("r1")) as peer:
         await peer.say_hello()
         await hold(station)
