@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from time import monotonic
 
@@ -13,6 +14,7 @@ from webcodex.protocol import calls, messages
 from webcodex.runner import (
     failures,
     held_job,
+    job_log,
     job_record,
     job_request,
     job_shelf,
@@ -26,6 +28,11 @@ KEY = kept_answers.Key(digest="d" * 64, request_hash="a" * 64)
 
 @pytest.fixture
 def shelf(tmp_path: Path) -> job_shelf.JobShelf:
+    return opened(tmp_path)
+
+
+def opened(tmp_path: Path) -> job_shelf.JobShelf:
+    """Returns the shelf as a process finds it that starts now."""
     return job_shelf.JobShelf(
         job_store.JobStore(tmp_path),
         kept_answers.KeptAnswers(tmp_path),
@@ -43,7 +50,8 @@ def running(number: int, key: kept_answers.Key | None = None) -> held_job.HeldJo
 
 
 def over(job: held_job.HeldJob) -> job_record.Record:
-    return job_record.advance(job.record, job_record.Event.SUCCEEDED, exit_code=0, finished_at=2)
+    log = job_log.View(tail="OK\n", next_line=2)
+    return job_record.advance(job.record, job_record.Event.SUCCEEDED, exit_code=0, finished_at=2, log=log)
 
 
 async def ended(shelf: job_shelf.JobShelf, number: int, key: kept_answers.Key | None = None) -> None:
@@ -101,10 +109,12 @@ async def test_an_end_has_a_place_until_it_is_acknowledged(shelf: job_shelf.JobS
 
 
 @requirement("R-57", "R-64")
-async def test_an_acknowledged_end_leaves_after_15_minutes_and_its_key_stays_used(
+async def test_an_acknowledged_end_leaves_after_15_minutes_and_its_key_answers_it_still(
     shelf: job_shelf.JobShelf, tmp_path: Path
 ) -> None:
     await ended(shelf, 1, KEY)
+    told = job_record.wire(shelf.jobs[job_id(1)].record)
+    told["log"] = {"tail": "", "first_retained_line": 2, "next_line": 2, "truncated": True}
     await ended(shelf, 2)
     acknowledge(shelf, 1)
     shelf.let_leave()
@@ -115,11 +125,53 @@ async def test_an_acknowledged_end_leaves_after_15_minutes_and_its_key_stays_use
     assert shelf.jobs == {}
     assert list((tmp_path / "runner-jobs-v1").iterdir()) == []
     keyed = dataclasses.replace(asked(1), key=KEY)
-    with pytest.raises(failures.RequestFailed, match="job_not_found"):
-        shelf.find(keyed)
+    for known in (shelf, opened(tmp_path)):
+        found = known.find(keyed)
+        assert found is not None
+        assert found.entry.request_hash == KEY.request_hash
+        assert found.answer() == {"job": told, "stdout_tail": None, "stderr_tail": None}
+    other = dataclasses.replace(keyed, key=dataclasses.replace(KEY, request_hash="b" * 64))
+    with pytest.raises(failures.RequestFailed, match="idempotency_conflict"):
+        shelf.find(other)
     with pytest.raises(failures.RequestFailed, match="idempotency_conflict"), shelf.key_place(KEY):
         pass
     assert shelf.find(asked(2)) is None
+
+
+@requirement("R-57", "R-64", "R-66")
+async def test_a_key_never_starts_twice_wherever_its_first_start_was_cut_off(tmp_path: Path) -> None:
+    keyed = dataclasses.replace(asked(1), key=KEY)
+    admitted = job_record.Record(
+        job_id=job_id(1), project="agent:r:demo", purpose="work", created_at=1, timeout_secs=60
+    )
+    entry = job_store.Entry(job=admitted, request_hash=KEY.request_hash, key=KEY, tree=None)
+    steps: list[Callable[[job_shelf.JobShelf], Awaitable[None]]] = [
+        lambda shelf: shelf.admit(entry),
+        lambda shelf: shelf.note(running(1, KEY).entry),
+        lambda shelf: shelf.keep_key(running(1, KEY).entry),
+    ]
+    for reached in range(1, len(steps) + 1):
+        state = tmp_path / str(reached)
+        state.mkdir()
+        cut_off = opened(state)
+        for step in steps[:reached]:
+            await step(cut_off)
+        after = opened(state)
+        await after.recover()
+        found = after.find(keyed)
+        assert found is not None
+        assert (found.record.job_id, found.record.state) == (job_id(1), "lost")
+        with pytest.raises(failures.RequestFailed, match="idempotency_conflict"), after.key_place(KEY):
+            pass
+
+
+@requirement("R-57")
+async def test_a_key_whose_job_cannot_be_told_makes_no_claim_about_it(tmp_path: Path) -> None:
+    shelf = opened(tmp_path)
+    await shelf.keep_key(running(1, KEY).entry)  # and the Job's own record is gone
+    with pytest.raises(failures.RequestFailed, match="internal_error") as refused:
+        shelf.find(dataclasses.replace(asked(2), key=KEY))
+    assert refused.value.execution is calls.ExecutionState.OUTCOME_UNKNOWN
 
 
 @requirement("R-47")

@@ -119,6 +119,13 @@ def wire(record: Record) -> dict[str, Any]:
     return records.wire(record)
 
 
+def without_log(record: Record) -> Record:
+    """Returns what is kept of a Job that leaves: all but its log, and that there was one."""
+    lines, had_text = record.log.next_line, record.log.truncated or bool(record.log.tail)
+    log = job_log.View(first_retained_line=lines, next_line=lines, truncated=had_text)
+    return dataclasses.replace(record, log=log)
+
+
 def wire_without_text(record: Record) -> dict[str, Any]:
     """Returns the record as an inventory holds it: all but the text of its log (R-64)."""
     return records.wire(dataclasses.replace(record, log=dataclasses.replace(record.log, tail="")))

@@ -7,8 +7,9 @@ import logging
 import time
 from collections.abc import Collection, Iterator
 from time import monotonic
-from typing import Final
+from typing import Any, Final
 
+from webcodex.protocol import fields
 from webcodex.runner import (
     held_job,
     job_record,
@@ -106,12 +107,7 @@ class JobShelf:
             raise job_refusals.refuse("idempotency_conflict") from error
         except kept_answers.Damaged as error:
             raise job_refusals.unproven() from error
-        if answer is None:
-            return None
-        job = self.jobs.get(str(answer.get("job_id")))
-        if job is None:  # it ran, and the Server has its end
-            raise job_refusals.refuse("job_not_found")
-        return job
+        return None if asked.key is None or answer is None else self._of_key(asked.key, answer)
 
     @contextlib.contextmanager
     def key_place(self, key: kept_answers.Key | None) -> Iterator[None]:
@@ -181,13 +177,35 @@ class JobShelf:
         self.show(job, record)
         log.info("action=job_ended job=%s state=%s", record.job_id, record.state)
 
+    def _of_key(self, key: kept_answers.Key, answer: dict[str, Any]) -> held_job.HeldJob:
+        """Returns the Job that a key stands for: as it is, or as it was when it left the shelf (R-57)."""
+        try:
+            record = job_record.Record.read(fields.Fields(answer, "answer").nested("job"))
+        except fields.Malformed as error:
+            raise job_refusals.unproven() from error
+        job = self.jobs.get(record.job_id)
+        if job is not None:
+            return job
+        if not record.is_terminal:  # its own record is damaged or gone
+            raise job_refusals.unproven()
+        return held_job.HeldJob(
+            job_store.Entry(job=record, request_hash=key.request_hash, key=key, tree=None)
+        )
+
     def _keep_key(self, entry: job_store.Entry) -> bool:
-        """Says whether the key, if there is one, is kept; its Job's record may leave only then."""
+        """Says whether the key, if there is one, is kept, with the Job's end once there is one.
+
+        Until then the Job's record stands for its key, and must not leave.
+        """
         if entry.key is None:
             return True
         try:
-            if self._kept.find(entry.key) is None:
-                self._kept.keep(entry.key, {"job_id": entry.job.job_id}, _now())
+            answer = {"job": job_record.wire(job_record.without_log(entry.job))}
+            kept = self._kept.find(entry.key)
+            if kept is None:
+                self._kept.keep(entry.key, answer, _now())
+            elif entry.job.is_terminal and kept != answer:
+                self._kept.renew(entry.key, answer, _now())
         except (kept_answers.Conflict, kept_answers.Damaged):
             pass  # the key's own record refuses every further use
         except OSError as error:

@@ -115,7 +115,7 @@ class KeptAnswers:
                 self._taken.discard(key.digest)
 
     def keep(self, key: Key, answer: dict[str, Any], now: int) -> None:
-        """Leaves the answer of a key on the disk, durably and as a whole; once kept it never changes.
+        """Leaves the answer of a key on the disk, durably and as a whole; only `renew` changes it.
 
         Raises:
             Conflict: the key has an answer.
@@ -131,6 +131,17 @@ class KeptAnswers:
             finally:
                 if path.exists():  # also where only the last step failed
                     self._kept_at[key.digest] = now
+
+    def renew(self, key: Key, answer: dict[str, Any], now: int) -> None:
+        """Puts in place of a kept answer what its change has come to since; it is kept anew from `now`.
+
+        Raises:
+            OSError: it cannot be written; one of the two is kept.
+
+        """
+        with self._lock:
+            private_files.write(self._path(key.digest, FINAL), encoded(key, answer, now))
+            self._kept_at[key.digest] = now
 
     def adopted(self, key: Key, now: int) -> None:
         """Counts an answer whose file was put into `directory` by a rename of the caller's."""
