@@ -216,12 +216,15 @@ def test_adapters_are_set_up_from_the_project_folder_and_looked_at(installed: In
         assert failed(installed, *setup, code=2).startswith("Another set-up of the adapters is running")
     assert set(installed.files.adapters_dir.iterdir()) == before
     assert "The registry is in " in ok(installed, *setup)
+    begun = json.loads(ok(installed, "tools", "start_session", "--project", installed.project, "--json"))
+    again = ok(installed, *setup[:5], begun["output"]["session_id"], *words[2:])
+    assert f"This conversation is also bound to {words[1]}; where both apply, it is asked" in again
     looked = json.loads(run(installed, "adapters", "check", "--json").stdout)
     told = {each["name"]: (each["status"], each["found"]) for each in looked["checks"]}
     assert {each["area"] for each in looked["checks"]} == {"host", "adapters"}
     assert told["observation"][0] == "unknown"
-    assert told["recovery"][1].startswith("1 associations, 0 snapshots, 0 made room for others; a hook has")
-    assert "recovery: 1 associations" in run(installed, "adapters", "check").stdout
+    assert told["recovery"][1].startswith("2 associations, 0 snapshots, 0 made room for others; a hook has")
+    assert "recovery: 2 associations" in run(installed, "adapters", "check").stdout
     (installed.files.adapters_dir / "recovery.json").chmod(0o644)
     assert failed(installed, *setup).endswith("session_recovery.py refused: private_regular_file_required.\n")
     for path in set(installed.files.adapters_dir.iterdir()) - before:

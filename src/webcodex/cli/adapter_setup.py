@@ -34,13 +34,17 @@ _HOOK_TIMEOUT_S: Final = 15  # A-54: the entry gives up after 10 s
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Made:
-    """What was prepared: the two private files, the Project's root, and the line of each hook."""
+    """What was prepared: the two private files, the Project's root, and the line of each hook.
+
+    ``others`` are the Sessions that the conversation was bound to before and still is (A-55).
+    """
 
     config: Path
     registry: Path
     root: str
     observation: str
     recovery: str
+    others: tuple[str, ...]
 
 
 def made(found: Installation, *, project: str, session: str, conversation: str) -> Made:
@@ -80,6 +84,7 @@ def made(found: Installation, *, project: str, session: str, conversation: str) 
         root=root,
         observation=observation.strip(),
         recovery=_entry(registry, "registration").strip(),
+        others=_others(registry, session, conversation),
     )
 
 
@@ -90,6 +95,7 @@ def page(prepared: Made) -> str:
         (
             f"The configuration is in {prepared.config}",
             f"The registry is in {prepared.registry}",
+            *_ambiguous(prepared),
             "",
             "For Codex, paste this into hooks.json in CODEX_HOME (usually ~/.codex), beside what is there,",
             "and approve the hooks in Codex under /hooks; it skips one that is not approved without a word:",
@@ -102,6 +108,16 @@ def page(prepared: Made) -> str:
             f"  cd {shlex.quote(prepared.root)} && python3 {reader} --config {config}",
         )
     )
+
+
+def _ambiguous(prepared: Made) -> list[str]:
+    if not prepared.others:
+        return []
+    sentence = (
+        f"This conversation is also bound to {', '.join(prepared.others)}; where both apply, it is asked "
+        "which one is meant. Remove the binding that is not from the registry by hand."
+    )
+    return [sentence]
 
 
 def _hooks(prepared: Made) -> dict[str, Any]:
@@ -177,6 +193,13 @@ def _registry(found: Installation) -> Path:
     }
     private_files.write(registry, json.dumps(content, indent=1).encode())
     return registry
+
+
+def _others(registry: Path, session: str, conversation: str) -> tuple[str, ...]:
+    stored = _stored(registry)
+    bindings = stored["bindings"] if isinstance(stored, dict) else []
+    bound = {each["workflow_session_id"] for each in bindings if each["local_session_id"] == conversation}
+    return tuple(sorted(bound - {session}))
 
 
 def _config(found: Installation, wanted: dict[str, str]) -> Path:
