@@ -287,6 +287,19 @@ async def test_a_server_restart_loses_no_end(station: Station) -> None:
     )
 
 
+@requirement("R-64")
+async def test_a_clock_that_jumps_loses_no_job_of_a_runner_that_is_connected(station: Station) -> None:
+    async with station.peer(token_of("r1")) as peer:
+        await peer.say_hello()
+        await hold(station)
+        station.now += 24 * 3600
+        await job_sweep.sweep(station.services)
+        assert (await stored(station)).state is State.RUNNING
+        station.now -= 48 * 3600
+    waiting = await told(station, State.RECOVERING)
+    assert waiting.recover_until == station.now + 120
+
+
 @requirement("R-34", "R-45", "R-64")
 async def test_an_older_connection_has_no_say_once_another_took_over(station: Station) -> None:
     async with station.peer(token_of("r1")) as first:

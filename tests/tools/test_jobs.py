@@ -224,6 +224,7 @@ async def test_a_job_that_stays_queued_or_without_its_runner_is_swept(house: Hou
     house.now = 60  # the Runner was last seen at 1
     job_id = await jobs.running()
     house.now = 92
+    house.runner.answers.clear()
     await job_sweep.sweep(house.services)
     assert await jobs.states() == ["recovering"]
     stored = await house.database.read(lambda tx: stored_jobs.find(tx, job_id))

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Final
 
 from webcodex.core import jobs, limits
-from webcodex.core.jobs import Job
+from webcodex.core.jobs import Job, State
 from webcodex.protocol import bounds
 from webcodex.storage import jobs as stored_jobs
 from webcodex.storage import presence
@@ -55,6 +55,8 @@ async def sweeping(services: Services, every_s: float = limits.JOB_SWEEP_S) -> A
 async def sweep(services: Services) -> None:
     """Leaves no Job recovering beyond its deadline, and none active without a Runner or a start.
 
+    A Runner that is connected here is never away, whatever the clock did since it was last noted.
+
     Raises:
         StoreError: some may be left.
 
@@ -63,10 +65,15 @@ async def sweep(services: Services) -> None:
     seen_before = now - int(bounds.ONLINE_S) - NOT_NOTED_S
     queued_before = now - services.job_grace_s - int(limits.RUNNER_CALL_S)
     until = now + services.job_grace_s
+
+    def unattended(job: Job) -> Job | None:
+        is_attended = job.state is not State.QUEUED and services.runners.is_connected(job.client_id)
+        return None if is_attended else jobs.out_of_contact(job, until=until)
+
     await _rule(
         services,
         lambda tx: stored_jobs.unattended(tx, seen_before=seen_before, queued_before=queued_before),
-        lambda job: jobs.out_of_contact(job, until=until),
+        unattended,
     )
     await _rule(
         services,
