@@ -94,6 +94,19 @@ def test_a_new_key_is_refused_until_the_oldest_answer_is_a_day_old(tmp_path: Pat
 
 @requirement("R-57")
 @pytest.mark.usefixtures("few")
+def test_answers_kept_while_the_clock_was_ahead_leave_a_day_after_they_are_seen(tmp_path: Path) -> None:
+    for name in "abc":
+        keep(kept_answers.KeptAnswers(tmp_path), name, NOW + 365 * DAY_S)
+    answers = kept_answers.KeptAnswers(tmp_path)
+    for now in (NOW, NOW + DAY_S - 1):
+        with pytest.raises(kept_answers.Full):
+            keep(answers, "new", now)
+    keep(answers, "new", NOW + DAY_S)
+    assert len(list(answers.directory.iterdir())) == 3
+
+
+@requirement("R-57")
+@pytest.mark.usefixtures("few")
 def test_places_that_are_held_count_as_kept(tmp_path: Path) -> None:
     answers = kept_answers.KeptAnswers(tmp_path)
     keep(answers, "a")

@@ -163,11 +163,14 @@ class KeptAnswers:
         return None
 
     def _let_oldest_leave(self, now: int) -> None:
-        for key_digest, kept_at in self._kept_at.items():
-            if kept_at is None:
-                self._kept_at[key_digest] = self._time_of(key_digest)
-        for oldest in sorted(self._kept_at, key=lambda kept: self._kept_at[kept] or 0):
-            if now - (self._kept_at[oldest] or 0) < KEPT_FOR_S:
+        # What was kept while the clock was ahead has no age that anybody knows: its day begins now.
+        kept = {
+            key_digest: min(now, self._time_of(key_digest) if kept_at is None else kept_at)
+            for key_digest, kept_at in self._kept_at.items()
+        }
+        self._kept_at.update(kept)
+        for oldest in sorted(kept, key=kept.__getitem__):
+            if now - kept[oldest] < KEPT_FOR_S:
                 break
             if not self._path(oldest, UNSWEPT).exists():  # without it nobody would know what to sweep
                 self._path(oldest, FINAL).unlink(missing_ok=True)
