@@ -23,6 +23,8 @@ from webcodex.runner import (
     streams,
 )
 
+Step = Callable[[job_shelf.JobShelf], Awaitable[None]]
+
 KEY = kept_answers.Key(digest="d" * 64, request_hash="a" * 64)
 
 
@@ -145,7 +147,7 @@ async def test_a_key_never_starts_twice_wherever_its_first_start_was_cut_off(tmp
         job_id=job_id(1), project="agent:r:demo", purpose="work", created_at=1, timeout_secs=60
     )
     entry = job_store.Entry(job=admitted, request_hash=KEY.request_hash, key=KEY, tree=None)
-    steps: list[Callable[[job_shelf.JobShelf], Awaitable[None]]] = [
+    steps: list[Step] = [
         lambda shelf: shelf.admit(entry),
         lambda shelf: shelf.note(running(1, KEY).entry),
         lambda shelf: shelf.keep_key(running(1, KEY).entry),

@@ -8,7 +8,8 @@ from webcodex.core.job_log import Log
 from webcodex.core.jobs import Report, State
 from webcodex.protocol import fields
 
-JOB_ID: Final = re.compile(r"wc_job_[A-Za-z0-9_-]{1,128}")
+JOB_ID: Final = re.compile(r"wc_job_[A-Za-z0-9_-]{1,121}")
+"""No longer than the name of a stream may be."""
 
 _WORDS: Final = frozenset({*(state.value for state in jobs.REPORTABLE), "timeout"})
 _SECONDS: Final = 2**53

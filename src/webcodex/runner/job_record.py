@@ -2,16 +2,14 @@
 
 import dataclasses
 import enum
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from webcodex.core import jobs
-from webcodex.protocol import fields, records
+from webcodex.protocol import fields, job_records, records
 from webcodex.runner import job_log
 
-JOB_ID: Final = re.compile(r"wc_job_[A-Za-z0-9_-]{1,121}")
 PURPOSES: Final = frozenset({"work", "validation", "service"})
 
 INSTANCE_REPLACED: Final = "runner_instance_replaced"
@@ -80,7 +78,7 @@ class Record:
     def read(cls, source: fields.Fields) -> "Record":
         """Reads the record in `source`."""
         return cls(
-            job_id=source.matching("job_id", JOB_ID),
+            job_id=source.matching("job_id", job_records.JOB_ID),
             project=source.text("project", most=512),
             purpose=source.word("purpose", PURPOSES),
             state=jobs.State(source.word("state", frozenset(TRANSITIONS))),

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webcodex.protocol import calls, fields
+from webcodex.protocol import calls, fields, job_records
 from webcodex.runner import failures, job_record, job_refusals, kept_answers, settings
 
 MAX_ARGUMENTS: Final = 256
@@ -51,7 +51,7 @@ def read(request: calls.Request, client_id: str) -> StartRequest:
         key = source.text_or_none("idempotency_key", most=_MAX_KEY)
         request_hash = source.matching("request_hash", _HASH)
         return StartRequest(
-            job_id=source.matching("job_id", job_record.JOB_ID),
+            job_id=source.matching("job_id", job_records.JOB_ID),
             argv=_argv(request.body.get("argv")),
             cwd=_free_of_nul(source.text("cwd", most=_MAX_CWD, least=0)),
             stdin=_stdin(source.text_or_none("stdin", most=MAX_STDIN_BYTES)),

@@ -38,6 +38,7 @@ class JobStore:
     def __init__(self, state_dir: Path) -> None:
         self._directory = state_dir / _FOLDER
         self._directory.mkdir(mode=0o700, exist_ok=True)
+        private_files.sync_directory(state_dir)
         self._damaged: set[str] = set()
 
     def write(self, entry: Entry) -> None:

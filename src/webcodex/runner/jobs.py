@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webcodex.protocol import calls, fields, hello
+from webcodex.protocol import calls, fields, hello, job_records
 from webcodex.runner import (
     deadline,
     failures,
@@ -158,7 +158,7 @@ class Jobs:
 
     async def _found(self, request: calls.Request) -> held_job.HeldJob:
         try:
-            job_id = fields.Fields(request.body, "body").matching("job_id", job_record.JOB_ID)
+            job_id = fields.Fields(request.body, "body").matching("job_id", job_records.JOB_ID)
         except fields.Malformed as error:
             raise failures.RequestFailed(failures.INVALID_ARGUMENTS) from error
         under_way = self._starts.get(job_id)

@@ -47,9 +47,7 @@ def end_trees(trees: Sequence[Recorded], *, patience_s: float = PATIENCE_S) -> N
     Supervisors that still run are waited for up to `patience_s` in all, then ended, their descendants first.
     """
     until = monotonic() + patience_s
-    while (lingering := [tree for tree in trees if _itself(supervisor.process_table(), tree)]) and (
-        monotonic() < until
-    ):
+    while (lingering := _lingering(trees)) and monotonic() < until:
         sleep(_LOOK_S)
     for tree in lingering:
         _end_all(_below, tree)
@@ -69,6 +67,11 @@ def _end_all(select: Callable[[supervisor.Table, Recorded], list[int]], tree: Re
         for pid in left:
             supervisor.end_process(pid, signal.SIGKILL)
         sleep(_LOOK_S)
+
+
+def _lingering(trees: Sequence[Recorded]) -> list[Recorded]:
+    table = supervisor.process_table()
+    return [tree for tree in trees if _itself(table, tree)]
 
 
 def _itself(table: supervisor.Table, tree: Recorded) -> list[int]:

@@ -95,6 +95,9 @@ async def _serve(
     rules: projects.Rules,
     registry: projects.Registry,
 ) -> None:
+    loop = asyncio.get_running_loop()
+    asked, reread = asyncio.Event(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, reread.set)  # until here it would have been the end
     own = own_files.OwnFiles(
         config_path=configured.config_path,
         config_identity=configured.config_identity,
@@ -114,11 +117,8 @@ async def _serve(
     its_jobs = jobs.Jobs(configured, own, shelf)
     tasks = work.Work(registry, own, git_safety.find_git(), edits, its_jobs)
     runner = presence.Presence(configured, state.store_id, tasks)
-    asked, reread = asyncio.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, asked.set)
-    loop.add_signal_handler(signal.SIGHUP, reread.set)
     rereading = asyncio.create_task(_reread(reread, rules, tasks, runner))
     log.info("action=runner_started instance=%s", runner.instance_id)
     try:
