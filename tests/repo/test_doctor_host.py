@@ -15,7 +15,11 @@ from webcodex.cli.doctor_checks.conversation import Token
 URL = "http://127.0.0.1:8080"
 PAT = "wc_pat_" + 64 * "a"
 SECRET = "planted-7f3a"
-AGAIN = "print the registration anew"
+HOOK = "external_observation_hook.py"
+AGAIN = {
+    HOOK: "print the registration anew",
+    "session_recovery.py": "print that of recovery anew",
+}
 ADD = f"codex mcp add webcodex --url {URL}/mcp --bearer-token-env-var WEBCODEX_TOKEN"
 RIGHT = {"url": f"{URL}/mcp", "bearer_token_env_var": "WEBCODEX_TOKEN"}
 
@@ -100,7 +104,7 @@ def test_absent_registration_is_unknown_because_other_hosts_are_out_of_sight(tmp
         "Codex hooks": "unknown",
     }
     assert told["Codex registration"].next_step == ADD
-    assert told["Codex hooks"].next_step == AGAIN
+    assert told["Codex hooks"].next_step == AGAIN[HOOK]
 
 
 @pytest.mark.parametrize(
@@ -201,7 +205,7 @@ def test_hook_that_cannot_run_is_told_with_the_line_to_take_instead(
 ) -> None:
     hooked(tmp_path, line_of(tmp_path).replace(written.format(folder=tmp_path), instead))
     line = seen(tmp_path)["external_observation_hook.py on PostToolUse"]
-    assert (line.status, said in line.found, line.next_step) == ("attention", True, AGAIN)
+    assert (line.status, said in line.found, line.next_step) == ("attention", True, AGAIN[HOOK])
 
 
 def test_hook_under_an_event_that_is_not_its_own_is_told(tmp_path: Path) -> None:
@@ -210,6 +214,9 @@ def test_hook_under_an_event_that_is_not_its_own_is_told(tmp_path: Path) -> None
     line = line_of(tmp_path).replace("external_observation_hook", "session_recovery")
     hooked(tmp_path, line.replace("--config", "--registry"), "SessionStart")
     assert seen(tmp_path)["session_recovery.py on SessionStart"].status == "ok"
+    (tmp_path / "my scripts" / "session_recovery.py").unlink()
+    step = seen(tmp_path)["session_recovery.py on SessionStart"].next_step
+    assert step == "print that of recovery anew"
 
 
 @pytest.mark.parametrize("command", ["python3 other.py", "'", "", 1, None, ["external_observation_hook.py"]])

@@ -64,7 +64,10 @@ def examined(found: Installation, environment: Mapping[str, str]) -> list[Check]
     tokens = conversation.held(now)
     heard = conversation.heard(now, tokens)
     codex, at = codex_files.read(environment), time.time()
-    registration = adapters.registration(found)
+    registrations = {
+        adapters.SCRIPT: adapters.registration(found),
+        recovery.SCRIPT: recovery.registration(found),
+    }
     return [
         private_tree.told(found.directory, private_tree.walked(found.directory)),
         *standing.told(now),
@@ -72,7 +75,7 @@ def examined(found: Installation, environment: Mapping[str, str]) -> list[Check]
         *runner.told(now, heard, at),
         *projects.told(now, heard),
         *credentials.told(now, tokens, heard),
-        *host.told(now, codex, tokens["pat"], environment, registration),
+        *host.told(now, codex, tokens["pat"], environment, registrations),
         *adapters.told(now, adapters.configured(found), at),
         *recovery.told(now, at),
     ]

@@ -18,7 +18,7 @@ MOST_CONFIGURATIONS: Final = 8
 _COUNT_BYTES: Final = 32
 _REFUSED: Final = ".refused"
 _AREA: Final = Area.ADAPTERS
-_SCRIPT: Final = adapter_setup.OBSERVATION.name
+SCRIPT: Final = adapter_setup.OBSERVATION.name
 _SETUP: Final = "adapters setup --help"
 
 
@@ -41,7 +41,7 @@ class Configured:
 
 def hook_command(config: Path, verb: str) -> str:
     """Returns the command that runs the observation hook by hand with one verb."""
-    return asked.command(_SCRIPT, "--config", config, verb)
+    return asked.command(SCRIPT, "--config", config, verb)
 
 
 def registration(found: Installation) -> str:
@@ -59,7 +59,7 @@ def configured(found: Installation) -> Configured:
     configs = _configurations(found)
     until = time.monotonic() + asked.STATUS_S
     running = [
-        (config, asked.started(_SCRIPT, "--config", config, "--status"))
+        (config, asked.started(SCRIPT, "--config", config, "--status"))
         for config in configs[:MOST_CONFIGURATIONS]
     ]
     try:

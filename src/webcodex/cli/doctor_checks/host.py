@@ -33,9 +33,13 @@ _ASSIGNMENT: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 
 
 def told(
-    now: Standing, codex: CodexFiles, pat: Token, environment: Mapping[str, str], registration: str
+    now: Standing,
+    codex: CodexFiles,
+    pat: Token,
+    environment: Mapping[str, str],
+    registrations: Mapping[str, str],
 ) -> list[Check]:
-    """Returns what can be seen of the host; ``registration`` prints the line of a hook anew."""
+    """Returns what can be seen of the host; ``registrations`` print the line of each script anew."""
     lines = [
         checks.unknown(_AREA, "Codex files", f"{file} cannot be read.", f"ls -l {checks.quoted(file)}")
         for file in codex.unreadable
@@ -44,8 +48,8 @@ def told(
     ours = [(hook, script) for hook in codex.hooks if (script := _script(hook)) is not None]
     if not ours:
         found = f"No hook in {codex.folder} runs a script of ours; a project's own .codex is not looked at."
-        return [*lines, checks.unknown(_AREA, "Codex hooks", found, registration)]
-    lines += [_hook(hook, script, registration, environment) for hook, script in ours]
+        return [*lines, checks.unknown(_AREA, "Codex hooks", found, next(iter(registrations.values())))]
+    lines += [_hook(hook, script, registrations, environment) for hook, script in ours]
     return [*lines, _trust([hook for hook, _ in ours])]
 
 
@@ -133,7 +137,7 @@ def _script(hook: Hook) -> str | None:
     return next((word for word in _words(hook) if word.rpartition("/")[2] in EVENTS), None)
 
 
-def _hook(hook: Hook, script: str, registration: str, environment: Mapping[str, str]) -> Check:
+def _hook(hook: Hook, script: str, registrations: Mapping[str, str], environment: Mapping[str, str]) -> Check:
     base = script.rpartition("/")[2]
     name = f"{base} on {hook.event}" if hook.event in EVENTS[base] else base
     wrong = _wrong(hook, script, environment)
@@ -141,7 +145,7 @@ def _hook(hook: Hook, script: str, registration: str, environment: Mapping[str, 
         found = f"{hook.file} runs it; the script, its interpreter and its configuration are there."
         return checks.ok(_AREA, name, found)
     found = f"{hook.file} runs it, but {wrong}. Replace that line by the one that is printed anew."
-    return checks.attention(_AREA, name, found, registration)
+    return checks.attention(_AREA, name, found, registrations[base])
 
 
 def _wrong(hook: Hook, script: str, environment: Mapping[str, str]) -> str | None:

@@ -9,21 +9,32 @@ from webcodex.cli import adapter_setup, program
 from webcodex.cli.doctor_checks import adapters, asked, checks, standing
 from webcodex.cli.doctor_checks.checks import Area, Check
 from webcodex.cli.doctor_checks.standing import Standing
+from webcodex.cli.installation import Installation
 
 _AREA: Final = Area.ADAPTERS
 _NAME: Final = "recovery"
-_SCRIPT: Final = adapter_setup.RECOVERY.name
+SCRIPT: Final = adapter_setup.RECOVERY.name
 _SETUP: Final = "adapters setup --help"
 _COUNTS: Final = ("bindings", "snapshots", "snapshots_evicted", "unmounted_roots")
 
 
 def told(now: Standing, at: float) -> list[Check]:
     """Returns a line for the registry at the time ``at``, in Unix s."""
-    registry = now.found.adapters_dir / "recovery.json"
+    registry = _registry(now.found)
     if not registry.exists():
         sentence = f"No conversation recovers a Session: there is no {registry}. That is a choice."
         return [checks.unknown(_AREA, _NAME, sentence, program.command(_SETUP))]
     return [_bound(now, registry) or _status(registry, at)]
+
+
+def registration(found: Installation) -> str:
+    """Returns the command that prints the entry's registration, or that tells how to set it up first."""
+    registry = _registry(found)
+    return _again(registry, "registration") if registry.exists() else program.command(_SETUP)
+
+
+def _registry(found: Installation) -> Path:
+    return found.adapters_dir / "recovery.json"
 
 
 def _bound(now: Standing, registry: Path) -> Check | None:
@@ -36,7 +47,7 @@ def _bound(now: Standing, registry: Path) -> Check | None:
 
 
 def _status(registry: Path, at: float) -> Check:
-    process = asked.started(_SCRIPT, "--registry", registry, "status")
+    process = asked.started(SCRIPT, "--registry", registry, "status")
     try:
         exit_code, line = asked.said(process, time.monotonic() + asked.STATUS_S)
     finally:
@@ -67,4 +78,4 @@ def _counted(line: Mapping[str, Any], registry: Path, at: float) -> Check:
 
 
 def _again(registry: Path, verb: str = "status") -> str:
-    return asked.command(_SCRIPT, "--registry", registry, verb)
+    return asked.command(SCRIPT, "--registry", registry, verb)
