@@ -13,6 +13,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.requirements import requirement
+from tests.tools import evidence_desk
 from tests.tools.house import House, report
 from webcodex.core import limits
 from webcodex.core.observations import Report
@@ -27,11 +28,6 @@ from webcodex.storage import (
 from webcodex.storage.engine import SqliteDatabase
 
 SCHEMAS = (schema, schema_evidence, schema_jobs, schema_goals)  # each adds its tables to one METADATA
-
-NO_MORE_ENDS = """
-    CREATE TRIGGER no_more_ends BEFORE INSERT ON wc_session_events
-    WHEN NEW.event LIKE '%tool_call_finished%' BEGIN SELECT RAISE(ABORT, 'no more ends'); END
-"""
 
 UNSETTLED = (
     "CREATE TABLE unsettled (s TEXT REFERENCES wc_sessions (session_id) DEFERRABLE INITIALLY DEFERRED)"
@@ -133,7 +129,7 @@ async def test_a_commit_that_the_database_refuses_leaves_it_open_to_the_next_wri
 @requirement("M-15", "S-52", "S-64")
 async def test_a_change_whose_end_was_not_recorded_is_told_as_unknown(house: House) -> None:
     session = await house.session()
-    await house.database.write(lambda tx: tx.change(text(NO_MORE_ENDS)))
+    await house.database.write(lambda tx: tx.change(text(evidence_desk.NO_MORE_ENDS)))
     refused = await house.refusal("post_session_message", session_id=session, kind="note", message="kept")
     assert refused == {
         "error_kind": "internal_error",

@@ -14,6 +14,12 @@ HASH: Final = "0" * 64
 AT_ONCE: Final = Waits(safe_s=5, handoff_s=0, sync_s=5, observe_s=5)
 """A caller that waits for no process to end."""
 
+NO_MORE_ENDS: Final = """
+    CREATE TRIGGER no_more_ends BEFORE INSERT ON wc_session_events
+    WHEN NEW.event LIKE '%tool_call_finished%' BEGIN SELECT RAISE(ABORT, 'no more ends'); END
+"""
+"""A trigger of SQLite: no call's end is stored any more."""
+
 
 def edits(*paths: str) -> list[dict[str, Any]]:
     return [{"path": path, "op": "write", "expected_sha256": HASH, "content": "x"} for path in paths]

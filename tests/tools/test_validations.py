@@ -1,20 +1,25 @@
 """Proves what a Session's validation says after real calls, edits and Job ends (S-40 to S-44, S-74)."""
 
+import asyncio
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from sqlalchemy import text
 
 from tests.requirements import requirement
 from tests.tools import evidence_desk
 from tests.tools.evidence_desk import edit, ends, handoff, newest_event, status, validate
 from tests.tools.house import DEMO, FOREIGN, OTHER, House
+from tests.tools.job_runner import PATIENCE_S
 from webcodex.core import ledger, validation
 from webcodex.core.handoff_facts import Verdict
 from webcodex.core.jobs import DEADLINE_EXCEEDED, State, ruled_lost
+from webcodex.core.json_value import JsonObject
 from webcodex.storage import changes, jobs, validations
 from webcodex.storage import sessions as stored_sessions
 from webcodex.storage.database import Transaction
-from webcodex.tools import job_recording, ports, unfinished, validation_recording
+from webcodex.tools import job_recording, ports, recording, unfinished, validation_recording
 
 
 @requirement("S-74", "S-43", "S-42", "S-40", "R-62")
@@ -190,6 +195,23 @@ async def test_a_corrected_lost_job_replaces_its_verdict_by_a_second_event(house
     assert first["event_id"] not in refs
 
 
+@requirement("S-74", "S-10", "R-64")
+async def test_a_lost_job_that_is_corrected_during_a_replay_replaces_its_verdict_too(house: House) -> None:
+    session = await house.session()
+    job_id = (await validate(house, session, "running", None, idempotency_key="k"))["job"]["job_id"]
+    await job_recording.change(
+        house.services, job_id, lambda job: ruled_lost(job, DEADLINE_EXCEEDED, at=house.now)
+    )
+
+    async def corrected(_body: Mapping[str, Any]) -> JsonObject:
+        await ends(house, job_id, State.FAILED, 1)
+        return {"job": {}, "stdout_tail": "", "stderr_tail": ""}
+
+    house.runner.answers["job_snapshot"] = corrected
+    await validate(house, session, idempotency_key="k")
+    assert await status(house, session) == "failed"
+
+
 @requirement("S-41")
 async def test_an_older_attempt_that_ends_later_does_not_replace_a_newer_verdict(house: House) -> None:
     session = await house.session()
@@ -245,13 +267,34 @@ async def test_a_conflicting_key_takes_no_attempt_of_another_call_away(house: Ho
     assert (kept.attempts, len(kept.scopes)) == (1, 1)
 
 
+@requirement("S-40", "S-10", "S-14")
+async def test_a_validation_whose_call_could_not_be_ended_still_tells_its_end(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "SETTLE_AFTER_S", (0.01,) * 200)
+    session = await house.session()
+    await validate(house, session)
+    await house.database.write(lambda tx: tx.change(text(evidence_desk.NO_MORE_ENDS)))
+    evidence_desk.work_of(house, "failed", 1)
+    lost = {"argv": ["pytest"], "purpose": "validation", "validation_scope": "unit", "session_id": session}
+    refused = await house.refusal("run_process", project=DEMO, **lost)
+    assert (refused["error_kind"], refused["state_changed"]) == ("internal_error", None)
+    await house.database.write(lambda tx: tx.change(text("DROP TRIGGER no_more_ends")))
+    async with asyncio.timeout(PATIENCE_S):
+        while await status(house, session) != "failed":  # noqa: ASYNC110 - no event
+            await asyncio.sleep(0.005)
+    assert (await newest_event(house, session))["kind"] == "validation_job_terminal"
+
+
 @requirement("S-40", "S-42", "S-14")
 async def test_a_start_settles_what_the_server_before_left_open(house: House) -> None:
-    session = await house.session()
-    job_id = (await validate(house, session, "running", None, idempotency_key="k"))["job"]["job_id"]
+    session, told = await house.session(), await house.session()
+    job_id = (await validate(house, told, "running", None, idempotency_key="k"))["job"]["job_id"]
+    await validate(house, session, "running", None, idempotency_key="k")
 
     def leave_open(tx: Transaction) -> None:
-        attempt = validations.of_job(tx, job_id)[0]
+        attempts = validations.of_job(tx, job_id)
+        attempt = next(attempt for attempt in attempts if attempt.session_id == session)
         validations.mark(tx, attempt, open_calls=1, is_kept=False)
         changes.begin(tx, call_id="wc_call_gone", project=OTHER, at=1)
 
@@ -260,6 +303,9 @@ async def test_a_start_settles_what_the_server_before_left_open(house: House) ->
     assert await status(house, session) == "not_run"
     settled = [await house.database.write(lambda tx: unfinished.settle(tx, house.services)) for _ in range(2)]
     assert settled == [1, 0]
-    assert await status(house, session) == "passed"
+    assert [await status(house, name) for name in (session, told)] == ["passed", "passed"]
+    for name in (session, told):
+        events = (await house.output("read_session_summary", session_id=name))["events"]
+        assert [event["kind"] for event in events].count("validation_job_terminal") == 1
     assert await house.database.read(lambda tx: changes.counter(tx, OTHER)) == 1
     assert await house.database.read(lambda tx: jobs.find(tx, job_id)) is not None

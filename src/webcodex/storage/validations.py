@@ -139,10 +139,12 @@ def settle_unfinished(tx: Transaction) -> list[str]:
     return [str(row.job_id) for row in found]
 
 
-def has_ended(tx: Transaction, attempt: Attempt) -> bool:
-    """Says whether the verdict of its scope is of this attempt or of a newer one."""
+def has_verdict(tx: Transaction, attempt: Attempt, verdict: Verdict) -> bool:
+    """Says whether its scope has this verdict of this attempt, or any of a newer one."""
     stored = _of_scope(tx, attempt)
-    return stored is not None and int(stored.sequence) >= attempt.sequence
+    if stored is None or int(stored.sequence) < attempt.sequence:
+        return False
+    return int(stored.sequence) > attempt.sequence or stored.verdict == verdict.value
 
 
 def conclude(tx: Transaction, attempt: Attempt, ending: Ending) -> None:

@@ -154,3 +154,16 @@ def ended(tx: Transaction, call: Ended) -> JsonObject:
         return {}
     verdict = validation.verdict_of(job.state.value, job.exit_code)
     return validation_recording.close_call(tx, job_id=job_id, events=call.events, at=call.at, verdict=verdict)
+
+
+def unended(tx: Transaction, call: Begun) -> None:
+    """Leaves the attempts of a call whose end is not stored closed, as a restart would (S-40)."""
+    params, project = call.params, call.target.project
+    assert project is not None
+    job_id = id_of(call.caller, project.canonical, params, call.call_id)
+    hold_sessions(tx, [job_id])
+    job = stored_jobs.lock(tx, job_id)
+    if job is None or job.request_hash != hash_of(project.canonical, params):
+        return
+    verdict = validation.verdict_of(job.state.value, job.exit_code)
+    validation_recording.call_lost(tx, call.services, job_id=job_id, sessions=call.sequences, verdict=verdict)

@@ -206,6 +206,6 @@ RUN_PROCESS: Final = Tool(
     value_words={"cwd": "invalid_cwd", "session_id": "invalid_session_id"},
     describe_input=lambda params: {"input_summary": _summary(params)},
     authorize=_authorize,
-    evidence=Evidence(begun=job_recording.begun, ended=job_recording.ended),
+    evidence=Evidence(begun=job_recording.begun, ended=job_recording.ended, unended=job_recording.unended),
     handler=_run,
 )

@@ -17,5 +17,5 @@ def settle(tx: Transaction, services: Services) -> int:
         ended = jobs.terminal_of(tx, job_id)
         verdict = None if ended is None else validation.verdict_of(*ended)
         if verdict is not None:
-            validation_recording.job_ended(tx, services, job_id=job_id, at=services.now(), verdict=verdict)
+            validation_recording.tell_untold(tx, services, job_id=job_id, verdict=verdict)
     return changes.settle_unfinished(tx)

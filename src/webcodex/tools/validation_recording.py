@@ -86,7 +86,7 @@ def close_call(
         if verdict is None:
             continue
         said = validation.event_facts(attempt.scope, verdict)
-        if not _is_told(tx, attempt):
+        if not _is_told(tx, attempt, verdict):
             ending = validations.Ending(verdict=verdict, event_id=event_id, at=at)
             validations.conclude(tx, attempt, ending)
     return said
@@ -98,17 +98,29 @@ def job_ended(tx: Transaction, services: Services, *, job_id: str, at: int, verd
     A later call for the same Job replaces the verdict (R-64). Attempts with an open call are left to its end.
     """
     for attempt in validations.of_job(tx, job_id):
-        if attempt.open_calls > 0:
-            continue
-        session = stored_sessions.lock(tx, attempt.session_id)
-        if session is None:
-            continue
-        event_id = ids.mint("evt_", services.entropy(ids.ENTROPY_BYTES))
-        facts = {"job_id": job_id, **validation.event_facts(attempt.scope, verdict)}
-        event = ledger.Event(event_id=event_id, kind=ledger.Kind.VALIDATION_JOB_TERMINAL, at=at, facts=facts)
-        stored_sessions.append(tx, session, [event], now=at)
-        ending = validations.Ending(verdict=verdict, event_id=event_id, at=at)
-        validations.conclude(tx, attempt, ending)
+        if attempt.open_calls == 0:
+            _tell(tx, services, attempt, verdict, at=at)
+
+
+def call_lost(
+    tx: Transaction, services: Services, *, job_id: str, sessions: Collection[str], verdict: Verdict | None
+) -> None:
+    """Closes the attempts of a call whose end was not stored, and tells the end of their Job if it has one.
+
+    May run twice: what was told is not told again.
+    """
+    for attempt in validations.of_job(tx, job_id):
+        if attempt.session_id in sessions:
+            validations.mark(tx, attempt, open_calls=max(0, attempt.open_calls - 1), is_kept=True)
+    if verdict is not None:
+        tell_untold(tx, services, job_id=job_id, verdict=verdict)
+
+
+def tell_untold(tx: Transaction, services: Services, *, job_id: str, verdict: Verdict) -> None:
+    """Tells every Session whose call is over that the Job has ended, unless it was told so already."""
+    for attempt in validations.of_job(tx, job_id):
+        if attempt.open_calls == 0 and not _is_told(tx, attempt, verdict):
+            _tell(tx, services, attempt, verdict, at=services.now())
 
 
 def settle_unfinished(tx: Transaction) -> list[str]:
@@ -119,6 +131,19 @@ def settle_unfinished(tx: Transaction) -> list[str]:
     return validations.settle_unfinished(tx)
 
 
-def _is_told(tx: Transaction, attempt: validations.Attempt) -> bool:
-    """Says whether an earlier call or event has told this attempt's end already."""
-    return attempt.is_kept and validations.has_ended(tx, attempt)
+def _tell(
+    tx: Transaction, services: Services, attempt: validations.Attempt, verdict: Verdict, *, at: int
+) -> None:
+    session = stored_sessions.lock(tx, attempt.session_id)
+    if session is None:
+        return
+    event_id = ids.mint("evt_", services.entropy(ids.ENTROPY_BYTES))
+    facts = {"job_id": attempt.job_id, **validation.event_facts(attempt.scope, verdict)}
+    event = ledger.Event(event_id=event_id, kind=ledger.Kind.VALIDATION_JOB_TERMINAL, at=at, facts=facts)
+    stored_sessions.append(tx, session, [event], now=at)
+    validations.conclude(tx, attempt, validations.Ending(verdict=verdict, event_id=event_id, at=at))
+
+
+def _is_told(tx: Transaction, attempt: validations.Attempt, verdict: Verdict) -> bool:
+    """Says whether an earlier call or event has told this attempt's end already, as it now stands."""
+    return attempt.is_kept and validations.has_verdict(tx, attempt, verdict)
