@@ -327,10 +327,24 @@ def test_server_that_is_away_is_unconfirmed(place: Place) -> None:
     assert_refused(read(place), "handoff_read_unconfirmed")
 
 
+HURRIED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from adapter_kit import handoff_read, handoff_run
+assert handoff_read.SECONDS == 6.0
+handoff_read.SECONDS = 0.5
+handoff_run.run(sys.argv[2:])
+"""
+
+
 @requirement("A-20", "A-40", "A-82")
 def test_server_that_never_answers_ends_at_the_deadline(place: Place, peer: one_answer_peer.Peer) -> None:
     peer.is_silent = True
-    assert_refused(read(place), "handoff_read_unconfirmed")
+    command = [sys.executable, "-I", "-S", "-c", HURRIED, str(SCRIPT.parent), "--config", str(place.config)]
+    assert_refused(
+        subprocess.run(command, cwd=place.root, capture_output=True, timeout=RUN_S, check=False),
+        "handoff_read_unconfirmed",
+    )
     assert len(peer.requests) == 1
 
 
