@@ -20,7 +20,7 @@ from tests.server.server_process import TOKEN, ServerProcess
 from tests.server.station import hello
 from tests.storage.postgres_server import Cluster
 from tests.tools import evidence_desk
-from tests.tools.house import DEMO, House, report
+from tests.tools.house import BOOTSTRAP, DEMO, House, report
 from tests.tools.job_runner import Jobs
 from webcodex.core.jobs import State
 from webcodex.core.json_value import JsonObject
@@ -166,11 +166,12 @@ async def test_a_start_takes_nothing_from_a_server_that_serves_and_settles_once_
 
 @dataclass
 class Pair:
-    """Two Server processes over one database; the first dies where ``armed`` says."""
+    """Two Server processes over one database; whichever is asked dies where ``armed`` says."""
 
-    dying: ServerProcess
-    other: ServerProcess
+    first: ServerProcess
+    second: ServerProcess
     armed: Path
+    url: str
 
 
 @contextmanager
@@ -187,7 +188,7 @@ def _pair(postgres: Cluster, folder: Path, monkeypatch: pytest.MonkeyPatch) -> I
         try:
             with concurrent.futures.ThreadPoolExecutor(2) as starting:
                 list(starting.map(ServerProcess.start, made))
-            yield Pair(dying=made[0], other=made[1], armed=armed)
+            yield Pair(first=made[0], second=made[1], armed=armed, url=url)
         finally:
             for server in made:
                 server.kill()
@@ -213,35 +214,41 @@ def test_two_server_processes_agree_and_one_replays_what_the_other_died_over(
     postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with _pair(postgres, tmp_path, monkeypatch) as pair:
-        with _runner(pair.dying) as (_, admitted):
+        with _runner(pair.first) as (_, admitted):
             assert admitted["success"] is True
-            with _runner(pair.other, instance="i2", store="s2") as (_, refused):
+            with _runner(pair.second, instance="i2", store="s2") as (_, refused):
                 assert refused["code"] == "register_failed"
-            _, away = pair.other.call("read_files", {"project": DEMO, "items": [{"path": "a.py"}]})
+            _, away = pair.second.call("read_files", {"project": DEMO, "items": [{"path": "a.py"}]})
             assert away["output"]["error_kind"] == "runner_unavailable"
             connected = [
                 _output(server, "list_projects")["projects"][0]["connected"]
-                for server in (pair.dying, pair.other)
+                for server in (pair.first, pair.second)
             ]
             assert connected == [True, False]
-        session = _output(pair.other, "start_session", project=DEMO, title="x")["session_id"]
-        for number, step in enumerate(("before", "after")):
-            _dies(pair, f"{step} {number}", session, event=number)
-            pair.armed.unlink()
-            replay = _output(pair.other, RECORD, **report(session, number))
-            assert replay["inserted"] is (step == "before")
-            if step == "before":
-                pair.dying.start()
-                assert _output(pair.dying, RECORD, **report(session, number))["inserted"] is False
-        listed = _output(pair.other, LIST, project=DEMO, session_id=session)["observations"]
-        assert sorted(int(row["event_id"], 16) for row in listed) == [0, 1]
+        session = _output(pair.second, "start_session", project=DEMO, title="x")["session_id"]
+        _dies(pair.first, pair.armed, "before 0", report(session, 0))
+        assert [_output(pair.second, RECORD, **report(session, 0))["inserted"] for _ in range(2)] == [
+            True,
+            False,
+        ]
+        _dies(pair.second, pair.armed, "after 1", report(session, 1))
+        asyncio.run(_replayed(House(tmp_path, lambda: PostgresDatabase(pair.url)), session))
         for secret in (tmp_path.name, str(postgres.folder)):
-            assert secret not in pair.dying.log() + pair.other.log()
+            assert secret not in pair.first.log() + pair.second.log()
 
 
-def _dies(pair: Pair, step: str, session: str, *, event: int) -> None:
-    pair.armed.write_text(step)
+def _dies(server: ServerProcess, armed: Path, step: str, reported: dict[str, Any]) -> None:
+    armed.write_text(step)
     with pytest.raises((OSError, http.client.HTTPException)):
-        pair.dying.call(RECORD, report(session, event))
-    pair.dying.kill()
-    assert pair.dying.exit_code == -9
+        server.call(RECORD, reported)
+    armed.unlink()
+    server.kill()
+    assert server.exit_code == -9
+
+
+async def _replayed(house: House, session: str) -> None:
+    """Sees, as a third Server does, the report whose answer died with the second."""
+    assert (await house.output(RECORD, by=BOOTSTRAP, **report(session, 1)))["inserted"] is False
+    listed = await house.output(LIST, by=BOOTSTRAP, project=DEMO, session_id=session)
+    assert sorted(int(row["event_id"], 16) for row in listed["observations"]) == [0, 1]
+    house.database.close()
