@@ -4,7 +4,7 @@ from typing import Any
 
 from tests.requirements import requirement
 from tests.runner.crash_points import AFTER, BEFORE, BODY, build, editing
-from tests.runner.edit_place import asked, create, records, sha256, tree, write
+from tests.runner.edit_place import asked, create, records, sha256, tree
 from tests.runner.peer import Call, Runner, listening, running
 from tests.runner.place import Place
 
@@ -23,13 +23,13 @@ async def kill(runner: Runner) -> None:
 
 
 @requirement("R-33", "R-54", "R-55", "R-57", "S-46")
-async def test_a_runner_edits_replays_after_a_kill_and_checks_outputs(place: Place) -> None:
-    folder = place.add_project("demo")
-    place.add_project("closed", allow_patch=False)
-    (folder / "a.txt").write_text("A")
-    body = asked(write("a.txt", "A", "B"), create("new/n.txt", "N"), key="k")
+async def test_a_runner_edits_and_after_a_kill_replays_and_first_closes_what_was_open(place: Place) -> None:
+    inner, folder = build(place.root / "inner")
+    inner.add_project("closed", allow_patch=False)
+    body = asked(create("new/n.txt", "N"), key="first")
+    made = {"new": None, "new/n.txt": b"N"}
     async with listening() as peer:
-        config = place.configure(server_url=peer.url)
+        config = inner.configure(server_url=peer.url)
         async with running(config) as runner:
             call = await peer.dialled()
             hello = await call.welcome()
@@ -46,28 +46,19 @@ async def test_a_runner_edits_replays_after_a_kill_and_checks_outputs(place: Pla
                 {"path": "absent", "status": "missing", "size": None, "sha256": None},
             ]
             await kill(runner)
-        async with running(config):
+        assert next(step for step in editing(inner, folder) if step == "changed r.txt")
+        assert tree(folder) != {**BEFORE, **made}
+        async with running(config) as runner:
             call = await peer.dialled()
+            assert (tree(folder), records(inner)) == ({**BEFORE, **made}, [".json"])
             await call.welcome()
+            await runner.logged("action=edit_undone", "project=demo")
             again = await body_of(call, "edit_project_files", body)
             assert again == {**first, "replayed": True, "state_changed": False}
-            other = await body_of(call, "edit_project_files", asked(create("x", "X"), key="k"))
+            other = await body_of(call, "edit_project_files", asked(create("x", "X"), key="first"))
             assert other == {"error": "idempotency_conflict", "execution": "not_started"}
-    assert tree(folder) == {"a.txt": b"B", "new": None, "new/n.txt": b"N"}
-
-
-@requirement("R-55")
-async def test_a_runner_closes_what_a_killed_one_left_open_before_it_dials(place: Place) -> None:
-    inner, folder = build(place.root / "inner")
-    assert next(step for step in editing(inner, folder) if step == "changed r.txt")
-    assert tree(folder) != BEFORE
-    async with listening() as peer, running(inner.configure(server_url=peer.url)) as runner:
-        call = await peer.dialled()
-        assert (tree(folder), records(inner)) == (BEFORE, [])
-        await call.welcome()
-        await runner.logged("action=edit_undone", "project=demo")
-        assert (await body_of(call, "edit_project_files", BODY))["replayed"] is False
-    assert tree(folder) == AFTER
+            assert (await body_of(call, "edit_project_files", BODY))["replayed"] is False
+    assert tree(folder) == {**AFTER, **made}
 
 
 @requirement("R-45", "R-57")
