@@ -10,6 +10,7 @@ if sys.platform == "win32":
     from tests.adapters import windows_modes
 
     windows_modes.install()
+    collect_ignore = [*windows_skips.NOT_COLLECTED]
 else:
     collect_ignore = ["test_private_files_windows.py"]
 
@@ -25,3 +26,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid in why:
             item.add_marker(pytest.mark.skip(reason=why[item.nodeid]))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """On Windows, also names the files that are left out as a whole."""
+    if sys.platform == "win32":
+        for file, why in windows_skips.NOT_COLLECTED.items():
+            terminalreporter.write_line(f"left out: {file}: {why}")

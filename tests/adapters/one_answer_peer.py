@@ -64,7 +64,8 @@ def serving() -> Iterator[Peer]:
     try:
         yield peer
     finally:
-        listener.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):  # where this does not end an accept, closing does
+            listener.shutdown(socket.SHUT_RDWR)
         listener.close()
         thread.join(RUN_S)
         assert not thread.is_alive()

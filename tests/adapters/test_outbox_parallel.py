@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,13 +28,26 @@ def fast_path(tmp_path: Path) -> Iterator[Path]:
 
 
 def results(operator: hook_fixture.Operator, calls: list[str]) -> list[hook_fixture.Result]:
-    """All runs are started, then each gets its payload, so that all are in flight together."""
-    runs = [operator.start() for _ in calls]
-    for run, call in zip(runs, calls, strict=True):
-        assert run.stdin is not None
-        run.stdin.write(json.dumps(operator.payload(call)).encode())
-        run.stdin.close()
+    """All runs are started, then each gets its payload, so that all are in flight together.
+
+    On Windows, where a start may take longer than a fiftieth of what a run waits for, each gets it at once.
+    """
+    runs = []
+    for call in calls:
+        runs.append(operator.start())
+        if sys.platform == "win32":
+            give(runs[-1], operator.payload(call))
+    if sys.platform != "win32":
+        for run, call in zip(runs, calls, strict=True):
+            give(run, operator.payload(call))
     return [hook_fixture.ended(run) for run in runs]
+
+
+def give(run: subprocess.Popen[bytes], payload: dict[str, object]) -> None:
+    """The run has its payload."""
+    assert run.stdin is not None
+    run.stdin.write(json.dumps(payload).encode())
+    run.stdin.close()
 
 
 @requirement("A-93", "A-34", "A-36")
@@ -49,7 +64,8 @@ def test_fifty_parallel_runs_lose_nothing(fast_path: Path) -> None:
         for call, result in zip(calls, ended, strict=True):
             if result.code:
                 assert result.reason in {"adapter_busy_event_pending", "pending_delivery_deadline"}
-                assert result.report["pending"] >= 1
+                is_stored = operator.event(call)["event_id"] in stored
+                assert is_stored or result.report["pending"] >= 1
             else:
                 assert result.is_silent_success
                 assert operator.event(call)["event_id"] in stored

@@ -146,8 +146,9 @@ def test_operator_files_inside_any_root_are_refused_however_they_are_reached(ope
 @requirement("A-51", "A-63", "A-50")
 def test_roots_that_are_not_mounted_disturb_no_other_binding_and_are_counted(tmp_path: Path) -> None:
     with recovery_fixture.serving(tmp_path) as (operator, _):
-        gone = {"path": "/gone/entry", "identity": [1, 2]}
-        away = operator.binding(project_root="/gone/root", project_identity=[1, 3], entry_roots=[gone])
+        gone = {"path": str(tmp_path / "gone" / "entry"), "identity": [1, 2]}
+        root = str(tmp_path / "gone" / "root")
+        away = operator.binding(project_root=root, project_identity=[1, 3], entry_roots=[gone])
         expected = {"status": "ok", "bindings": 1, "snapshots": 0, "snapshots_evicted": 0}
         assert operator.status() == {**expected, "unmounted_roots": 0, "last_hook_at": None}
         assert list(operator.state.iterdir()) == []

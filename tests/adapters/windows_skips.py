@@ -8,25 +8,35 @@ from typing import Final
 
 SHELL: Final = "it needs a POSIX shell"
 STOPPED: Final = "it stops a run after one effect by a signal of POSIX"
+DISCOVERY: Final = "test_recovery_discovery.py"
 SAVE: Final = "test_outbox_save.py::test_report"
 LINKS: Final = "Wine 8 makes no symbolic links"
+
+# Files that are not even read on Windows.
+NOT_COLLECTED: Final[dict[str, str]] = {
+    "test_recovery_server.py": "it runs the Server, which is not claimed for Windows",
+}
 
 POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
     SHELL: (
         "test_hook_network.py::test_closed_output_never_ends_up_in_a_private_file",
         "test_hook_registration.py::test_registered_command_line_is_read_back_by_sh_and_records",
+        "test_recovery_registry.py::test_registration_is_one_line_that_sh_reads_back_and_that_never_changes",
         "test_hook_stdin.py::test_closed_stdin_is_a_missing_document",
         "test_outbox_save.py::test_report_that_cannot_be_written_is_not_claimed_and_leaves_nothing",
     ),
     STOPPED: (
         "test_outbox_killed.py",
+        "test_recovery_killed.py::test_killed_run_leaves_a_snapshot_only_of_what_it_has_said",
         f"{SAVE}_that_another_run_delivers_before_the_send_lock_is_held_counts_as_delivered",
         f"{SAVE}_that_is_set_aside_before_the_send_lock_is_held_is_not_called_delivered",
+        "test_outbox_set_aside.py::test_set_aside_waits_for_no_other_run_longer_than_its_bound",
         f"{SAVE}_whose_set_aside_was_cut_short_meanwhile_is_finished_and_not_sent",
     ),
     "Windows ends a process by no signal that the process could answer": (
         "test_hook_network.py::test_signal_while_the_server_is_asked_ends_the_run_visibly",
         "test_hook_network.py::test_signal_while_stdin_is_read_ends_the_run_visibly",
+        "test_read_handoff.py::test_signal_ends_the_run_visibly_with_one",
     ),
     "Windows has no FIFO among files": (
         "test_private_files.py::test_file_that_is_not_private_is_refused[fifo]",
@@ -36,6 +46,7 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
     ),
     "the imports of the hot path are a promise of the POSIX half": (
         "test_hook_start.py::test_hot_run_loads_the_kit_and_five_modules_of_the_interpreter",
+        "test_recovery_start.py::test_hook_loads_the_kit_and_five_modules_of_the_interpreter",
         "test_hook_start.py::test_no_verb_loads_what_an_adapter_must_not_have",
     ),
     "two names that differ in case alone are one name on Windows": (
@@ -47,6 +58,10 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
     "the most memory a process has held is read from /proc": (
         "test_hook_stdin.py::test_memory_stays_bounded_while_stdin_is_drained",
     ),
+    "it needs paths as POSIX has them": (
+        f"{DISCOVERY}::test_registry_takes_sixty_four_associations_and_no_more_bytes_than_it_can_read",
+        "test_hook_payload.py::test_published_vectors_are_reproduced",
+    ),
     "no socket can be the stdin of a program on Windows": (
         "test_hook_stdin.py::test_stdin_that_does_not_block_is_read_to_its_end",
     ),
@@ -54,6 +69,11 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
 
 NOT_UNDER_WINE: Final[dict[str, tuple[str, ...]]] = {
     LINKS: (
+        "test_read_handoff.py::test_reader_runs_only_inside_the_configured_project",
+        "test_recovery_registry.py::test_operator_files_inside_any_root_are_refused_however_they_are_reached",
+        "test_recovery_selection.py::test_replaced_entry_root_is_refused_only_where_it_is_chosen",
+        "test_recovery_selection.py::test_project_root_that_is_gone_replaced_or_behind_a_link_is_refused",
+        "test_recovery_selection.py::test_directory_is_matched_in_its_resolved_form",
         "test_hook_network.py::test_every_verb_refuses_what_is_not_private[<lambda>-invalid_lock1]",
         "test_hook_configuration.py::test_project_root_must_be_an_existing_directory_in_its_resolved_form",
         "test_hook_configuration.py::test_operator_files_may_not_lie_in_the_project_however_they_are_reached",
@@ -62,6 +82,12 @@ NOT_UNDER_WINE: Final[dict[str, tuple[str, ...]]] = {
         "test_private_files.py::test_file_that_is_not_private_is_refused[linked]",
         "test_private_files.py::test_directory_that_is_not_private_is_refused[linked]",
         "test_outbox_save.py::test_full_outbox_before_a_dead_server_deletes_nothing_and_knows_its_own_report",
+    ),
+    "Wine 8 now and then fails to start one of fifty programs": (
+        "test_outbox_parallel.py::test_fifty_parallel_runs_lose_nothing",
+    ),
+    "there is no Git for Windows under Wine": (
+        "test_recovery_selection.py::test_other_repositories_below_an_entry_root_do_not_inherit_it",
     ),
     "Wine 8 makes no junctions": (
         "test_private_files_windows.py::test_reparse_points_are_refused_wherever_they_lead",
