@@ -40,7 +40,7 @@ WORDS: Final[dict[str, tuple[str, str]]] = {
     "invalid_path": ("That is no path of the Project, or it leaves it; name one beneath its root", _FIX),
     "sensitive_path": ("That path is withheld because it may hold secrets; go on without it", _FIX),
     "not_found": ("Nothing is at that path of the Project; list its files", _FIX),
-    "permission_denied": ("The Runner may not read that path; give it the right to, or go on without", _USER),
+    "permission_denied": ("The Runner has no right to that path; give it the right, or go on without", _USER),
     "edit_precondition_failed": (
         "A file is not as its edit expects and nothing was changed; read the files again",
         _OBSERVE,
