@@ -6,8 +6,8 @@ import sqlite3
 import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 import pytest
 from sqlalchemy import text
@@ -27,6 +27,7 @@ from webcodex.storage import (
 )
 from webcodex.storage.engine import SqliteDatabase
 
+WAIT_S = 60
 SCHEMAS = (schema, schema_evidence, schema_jobs, schema_goals)  # each adds its tables to one METADATA
 
 UNSETTLED = (
@@ -179,18 +180,19 @@ async def test_a_full_disk_is_a_typed_error_and_the_same_report_fits_later(house
     assert await house.database.read(lambda tx: observations.count(tx, session)) == 199
 
 
-def _record_from_another_process(path: str, session: str, results: Any) -> None:
-    async def run() -> int:
-        store = SqliteDatabase(Path(path))
-        try:
-            stored = await asyncio.gather(
-                *(store.write(lambda tx: observations.record(tx, _report(session, 7), 9)) for _ in range(16))
-            )
-        finally:
-            store.close()
-        return sum(inserted for _, inserted in stored)
+async def _record(store: database.Database, session: str) -> int:
+    stored = await asyncio.gather(
+        *(store.write(lambda tx: observations.record(tx, _report(session, 7), 9)) for _ in range(16))
+    )
+    return sum(inserted for _, inserted in stored)
 
-    results.put(asyncio.run(run()))
+
+def _record_from_another_process(path: str, session: str, line: Connection) -> None:
+    store = SqliteDatabase(Path(path))
+    line.send("ready")
+    line.recv()
+    line.send(asyncio.run(_record(store, session)))
+    store.close()
 
 
 def _report(session: str, event: int) -> Report:
@@ -208,15 +210,16 @@ def _report(session: str, event: int) -> Report:
 async def test_two_processes_store_one_identity_once(house: House) -> None:
     session = await house.session()
     spawn = multiprocessing.get_context("spawn")
-    results: Any = spawn.Queue()
-    workers = [
-        spawn.Process(target=_record_from_another_process, args=(str(house.path), session, results))
-        for _ in range(2)
-    ]
-    for worker in workers:
-        worker.start()
-    inserted = [await asyncio.to_thread(results.get, timeout=60) for _ in workers]
-    for worker in workers:
-        await asyncio.to_thread(worker.join, 60)
-    assert sorted(inserted) == [0, 1]
+    line, far_end = spawn.Pipe()
+    other = spawn.Process(target=_record_from_another_process, args=(str(house.path), session, far_end))
+    other.start()
+    assert await asyncio.to_thread(line.poll, WAIT_S)
+    assert line.recv() == "ready"
+    line.send("go")
+    inserted = await _record(house.database, session)
+    assert await asyncio.to_thread(line.poll, WAIT_S)
+    assert inserted + line.recv() == 1
+    await asyncio.to_thread(other.join, WAIT_S)
+    for end in (line, far_end):
+        end.close()
     assert await house.database.read(lambda tx: observations.count(tx, session)) == 1
