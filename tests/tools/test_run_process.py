@@ -1,6 +1,7 @@
 """Proves what a call that starts a process is told, whatever the Runner says, loses or refuses (R-60)."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -8,6 +9,8 @@ import pytest
 from tests.requirements import requirement
 from tests.tools.house import BOOTSTRAP, DEMO, House
 from tests.tools.job_runner import ECHO, HANDS_OVER, PATIENCE_S, Jobs, events, job_counts, record
+from webcodex.storage import jobs as stored_jobs
+from webcodex.storage.database import Database, StoreUnavailable, Work
 from webcodex.tools import ports
 from webcodex.tools.contract import BadArguments
 
@@ -302,3 +305,67 @@ async def test_a_session_that_denies_programs_starts_none(house: House, jobs: Jo
     assert [event["status"] for event in await events(house, session) if "status" in event] == ["failed"]
     assert (await jobs.call(recorder=session, waits=HANDS_OVER))["job"]["state"] == "running"
     assert (await job_counts(house, session))["active_jobs"] == 1
+
+
+class _Store:
+    """The house's store, which answers no read or no write while ``is_down`` is set."""
+
+    def __init__(self, whole: Database, *, reads: bool) -> None:
+        self._whole, self._reads = whole, reads
+        self.is_down = asyncio.Event()
+
+    async def read(self, work: Work[Any]) -> Any:
+        if self._reads and self.is_down.is_set():
+            raise StoreUnavailable
+        return await self._whole.read(work)
+
+    async def write(self, work: Work[Any]) -> Any:
+        if not self._reads and self.is_down.is_set():
+            raise StoreUnavailable
+        return await self._whole.write(work)
+
+    def close(self) -> None:
+        self._whole.close()
+
+
+@requirement("R-60", "R-57", "M-15")
+async def test_a_store_that_fails_after_the_start_never_says_that_nothing_ran(
+    house: House, jobs: Jobs
+) -> None:
+    whole, store = house.services, _Store(house.database, reads=True)
+    house.services = replace(whole, database=store)
+    store.is_down = jobs.was_asked
+    output = await jobs.call()
+    assert (output["error_kind"], output["state_changed"], output["recovery_kind"]) == (
+        "job_start_outcome_unknown",
+        None,
+        "reconcile",
+    )
+    house.services = whole
+    assert (await jobs.observed(output["job_id"]))["job"]["state"] == "running"
+    house.services = replace(whole, database=store)
+    refused = await jobs.call()
+    assert (refused["error_kind"], refused["state_changed"]) == ("store_unavailable", False)
+    house.services = whole
+    assert (len(jobs.taken), await jobs.states()) == (1, ["running"])
+
+
+@requirement("R-63", "M-15", "S-45")
+async def test_what_the_runner_says_of_a_job_is_told_though_it_cannot_be_stored(
+    house: House, jobs: Jobs
+) -> None:
+    job_id = await jobs.running()
+    house.runner.answers["stop_job"] = {"job": record(job_id, "stop_requested", 2), "stop_requested": True}
+    whole, store = house.services, _Store(house.database, reads=False)
+    house.services = replace(whole, database=store)
+    store.is_down.set()
+    stopped = await jobs.call("stop_job", job_id=job_id)
+    assert (stopped["stop_requested"], stopped["job"]["state"]) == (True, "stop_requested")
+    house.services = whole
+    await jobs.report(job_id, "stopped", 3)
+    house.services = replace(whole, database=store)
+    assert (await jobs.observed(job_id))["job"]["state"] == "stopped"
+    house.services = whole
+    stored = await house.database.read(lambda tx: stored_jobs.find(tx, job_id))
+    assert stored is not None
+    assert stored.is_observed is False

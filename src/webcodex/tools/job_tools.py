@@ -1,6 +1,7 @@
 """Declares the tools that follow and stop Jobs (R-63); none of them starts anything."""
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated, Final
@@ -16,7 +17,7 @@ from webcodex.protocol import fields as wire_fields
 from webcodex.protocol import job_records
 from webcodex.storage import jobs as stored_jobs
 from webcodex.storage import projects
-from webcodex.storage.database import Transaction
+from webcodex.storage.database import StoreError, Transaction
 from webcodex.tools import (
     authority,
     fields,
@@ -194,10 +195,11 @@ def _without_job(item: Observed, reason: str) -> JsonObject:
 
 
 async def _mark(work: Work, shown: list[Job]) -> None:
-    """Leaves the ended ones among the shown Jobs marked as seen (S-45)."""
+    """Leaves the ended ones among the shown Jobs marked as seen, unless the store fails (S-45)."""
     unseen = [job for job in shown if job.is_over and not job.is_observed]
     if unseen:
-        await work.services.database.write(lambda tx: stored_jobs.mark_observed(tx, unseen))
+        with contextlib.suppress(StoreError):  # they count as unseen and are shown all the same
+            await work.services.database.write(lambda tx: stored_jobs.mark_observed(tx, unseen))
 
 
 def _authorize_list(tx: Transaction, caller: access.Caller, params: ListParams) -> Target:
@@ -264,9 +266,13 @@ async def _told(work: Work, job: Job, answer: JsonObject) -> Job:
         said = job_records.read(wire_fields.Fields(answer, "answer").nested("job"))
     except wire_fields.Malformed:
         return job
-    if said.job_id == job.job_id:
+    if said.job_id != job.job_id:
+        return job
+    try:
         await job_recording.take(work.services, said)
-    stored = await work.services.database.read(lambda tx: stored_jobs.find(tx, job.job_id))
+        stored = await work.services.database.read(lambda tx: stored_jobs.find(tx, job.job_id))
+    except StoreError:
+        return jobs.reported(job, said) or job  # the Runner reports it again
     return stored or job
 
 

@@ -55,14 +55,20 @@ async def _run(work: Work, params: RunParams) -> Done:
     project = work.target.project
     assert project is not None
     job_id = job_recording.id_of(work.caller, project.canonical, params, work.call_id)
-    job = await work.services.database.read(lambda tx: stored_jobs.find(tx, job_id))
+    try:
+        job = await work.services.database.read(lambda tx: stored_jobs.find(tx, job_id))
+    except StoreError:
+        raise _not_started("store_unavailable") from None
     if job is None:
         raise _not_started("job_not_found")
     if job.request_hash != job_recording.hash_of(project.canonical, params):
         raise _not_started("idempotency_conflict")
     is_own = job.call_id == work.call_id
     await (_started(work, params, job) if is_own else _awaited(job_id))
-    job = await job_waiting.ended(work, job_id, until=began + work.waits.handoff_s)
+    try:
+        job = await job_waiting.ended(work, job_id, until=began + work.waits.handoff_s)
+    except StoreError:
+        raise _unknown(job_id) from None
     if job is None:
         raise _not_started("job_not_found")
     tails = await _tails(work, job, until=began + work.waits.safe_s)
