@@ -138,6 +138,7 @@ async def test_a_start_that_is_refused_leaves_nothing(place: Place, folder: Path
         unwritten = await jobs.start(0, "touch", "ran")
         away.rename(store)
         after = await jobs.start(0, "true")
+        await jobs.ended(0)
     assert [code(result)[0] for result in refused] == [
         *["process_spawn_failed"] * 2,
         *["invalid_cwd"] * 5,

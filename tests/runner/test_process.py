@@ -63,11 +63,14 @@ async def test_a_hello_says_who_registers_and_what_is_served(place: Place, folde
 
 
 @requirement("R-41", "R-42", "R-51")
-async def test_a_file_is_read_over_the_link(place: Place) -> None:
+async def test_files_are_read_over_the_link_for_many_requests_at_once(place: Place) -> None:
     async with peer.listening() as server, peer.running(place.configure(server_url=server.url)):
         call = await server.dialled()
         hello = await call.welcome()
         result = await call.ask("read_files", {"items": [{"path": "clamp.py"}, {"path": ".env"}]})
+        requests = [call.request("read_files", {"items": [{"path": "clamp.py"}]}) for _ in range(200)]
+        await asyncio.gather(*(call.send(**request) for request in requests))
+        answered = [await call.receive() for _ in requests]
     assert isinstance(result.pop("duration_ms"), int)
     body = result.pop("body")
     assert result == {
@@ -82,6 +85,8 @@ async def test_a_file_is_read_over_the_link(place: Place) -> None:
     assert body["items"][0]["output"]["text"] == CLAMP
     assert body["items"][0]["output"]["sha256"] == hashlib.sha256(CLAMP.encode()).hexdigest()
     assert body["items"][1]["error"] == {"reason": "sensitive_path"}
+    assert {answer["request_id"] for answer in answered} == {f"req_{n}" for n in range(2, 202)}
+    assert all(answer["error"] is None for answer in answered)
 
 
 @requirement("R-41", "R-50")
@@ -221,8 +226,19 @@ async def test_a_redirect_is_never_followed(place: Place) -> None:
 
 
 @requirement("R-30")
-@pytest.mark.parametrize("frame", ["no frame", b"binary"])
-async def test_a_malformed_frame_closes_with_1002_and_is_survived(frame: str | bytes, place: Place) -> None:
+async def test_a_malformed_frame_closes_with_1002_and_is_survived(place: Place) -> None:
+    await asyncio.gather(survived(place, "no frame"), survived(elsewhere(place), b"binary"))
+
+
+def elsewhere(place: Place) -> Place:
+    """Returns a place for another Runner, with the same Project."""
+    (place.root / "elsewhere").mkdir()
+    other = Place(place.root / "elsewhere")
+    other.add_project("demo")
+    return other
+
+
+async def survived(place: Place, frame: str | bytes) -> None:
     async with peer.listening() as server, peer.running(place.configure(server_url=server.url)):
         first = await server.dialled()
         await first.welcome()
@@ -348,15 +364,3 @@ async def test_no_log_line_holds_the_token_or_a_path(place: Place) -> None:
     assert "action=runner_started" in text
     assert TOKEN not in text
     assert str(place.root) not in text
-
-
-@requirement("R-41")
-async def test_many_requests_are_open_at_once_and_each_is_answered(place: Place) -> None:
-    async with peer.listening() as server, peer.running(place.configure(server_url=server.url)):
-        call = await server.dialled()
-        await call.welcome()
-        requests = [call.request("read_files", {"items": [{"path": "clamp.py"}]}) for _ in range(200)]
-        await asyncio.gather(*(call.send(**request) for request in requests))
-        answered = [await call.receive() for _ in requests]
-    assert {result["request_id"] for result in answered} == {f"req_{n}" for n in range(1, 201)}
-    assert all(result["error"] is None for result in answered)
