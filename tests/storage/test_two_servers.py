@@ -155,6 +155,15 @@ async def test_a_start_takes_nothing_from_a_server_that_serves_and_settles_once_
     assert await evidence_desk.status(second, session) == "stale"
     shown = (await jobs.observed(job_id))["job"]
     assert (shown["state"], shown["recovered_after_server_restart"]) == ("running", False)
+    jobs.may_take.clear()
+    jobs.was_asked.clear()
+    jobs.first_report = {"state": "failed", "exit_code": 1, "update_seq": 3}
+    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as calls:
+        calls.create_task(jobs.call(session_id=session, purpose="validation"))
+        await jobs.was_asked.wait()
+        assert await _start(second) == 0
+        jobs.may_take.set()
+    assert await evidence_desk.status(second, session) == "failed"
     await first.database.write(lambda tx: changes.begin(tx, call_id="wc_call_cut_off", project=DEMO, at=1))
     assert [await _start(second) for _ in range(2)] == [1, 1]
     first.database.close()

@@ -212,6 +212,22 @@ async def test_a_lost_job_that_is_corrected_during_a_replay_replaces_its_verdict
     assert await status(house, session) == "failed"
 
 
+@requirement("H-40", "H-64", "S-10")
+async def test_a_validation_that_ends_while_the_runner_is_asked_is_told_and_counted(house: House) -> None:
+    session = await house.session()
+    job_id = (await validate(house, session, "running", None))["job"]["job_id"]
+
+    async def busy(_body: Mapping[str, Any]) -> JsonObject:
+        await ends(house, job_id, State.COMPLETED, 0)
+        return {"available": True, "dirty": False, "conflicted": False}
+
+    house.runner.answers["git_status"] = busy
+    shown = (await house.output("read_session_handoff", session_id=session))["handoff_brief"]
+    assert shown["basis"]["reason_codes"] == ["session_changed_during_snapshot"]
+    assert (shown["validation"]["status"], shown["progress"]["state"]) == ("passed", "ready_to_continue")
+    assert (shown["attention"]["active_jobs"], shown["attention"]["terminal_pending_jobs"]) == (0, 1)
+
+
 @requirement("S-41")
 async def test_an_older_attempt_that_ends_later_does_not_replace_a_newer_verdict(house: House) -> None:
     session = await house.session()
