@@ -29,7 +29,7 @@ def test_snapshot_is_named_after_server_conversation_project_and_session(tmp_pat
     evidence: dict[str, object] = {"project": "agent:fixture:project", "session_id": "wc_sess_fixture"}
     folder = recovery_fixture.private_files.Folder(str(operator.state))
     snapshot = recovery_fixture.snapshots.Snapshot(folder, registry, "local-one", evidence)
-    assert snapshot.path == f"{operator.state}/{VECTOR}"
+    assert snapshot.path == str(operator.state / VECTOR)
     assert not snapshot.was_offered()
     snapshot.replace(lambda: None)
     assert list(operator.snapshots()) == [VECTOR]

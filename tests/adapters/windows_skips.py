@@ -9,6 +9,7 @@ from typing import Final
 SHELL: Final = "it needs a POSIX shell"
 STOPPED: Final = "it stops a run after one effect by a signal of POSIX"
 DISCOVERY: Final = "test_recovery_discovery.py"
+RECOVERY: Final = "test_recovery_hook.py"
 SAVE: Final = "test_outbox_save.py::test_report"
 LINKS: Final = "Wine 8 makes no symbolic links"
 
@@ -22,11 +23,13 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
         "test_hook_network.py::test_closed_output_never_ends_up_in_a_private_file",
         "test_hook_registration.py::test_registered_command_line_is_read_back_by_sh_and_records",
         "test_recovery_registry.py::test_registration_is_one_line_that_sh_reads_back_and_that_never_changes",
+        f"{RECOVERY}::test_unassociated_start_says_what_may_be_done_and_its_prompts_say_nothing",
         "test_hook_stdin.py::test_closed_stdin_is_a_missing_document",
         "test_outbox_save.py::test_report_that_cannot_be_written_is_not_claimed_and_leaves_nothing",
     ),
     STOPPED: (
         "test_outbox_killed.py",
+        "test_recovery_killed.py",
         "test_recovery_killed.py::test_killed_run_leaves_a_snapshot_only_of_what_it_has_said",
         f"{SAVE}_that_another_run_delivers_before_the_send_lock_is_held_counts_as_delivered",
         f"{SAVE}_that_is_set_aside_before_the_send_lock_is_held_is_not_called_delivered",
@@ -36,6 +39,7 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
     "Windows ends a process by no signal that the process could answer": (
         "test_hook_network.py::test_signal_while_the_server_is_asked_ends_the_run_visibly",
         "test_hook_network.py::test_signal_while_stdin_is_read_ends_the_run_visibly",
+        f"{RECOVERY}::test_signal_ends_a_run_visibly_with_one",
         "test_read_handoff.py::test_signal_ends_the_run_visibly_with_one",
     ),
     "Windows has no FIFO among files": (
@@ -62,6 +66,9 @@ POSIX_ONLY: Final[dict[str, tuple[str, ...]]] = {
         f"{DISCOVERY}::test_registry_takes_sixty_four_associations_and_no_more_bytes_than_it_can_read",
         "test_hook_payload.py::test_published_vectors_are_reproduced",
     ),
+    "Windows opens no path of more than 259 characters unless the machine is set up for it": (
+        "test_recovery_text.py::test_reference_that_would_be_too_long_is_refused_and_stores_nothing",
+    ),
     "no socket can be the stdin of a program on Windows": (
         "test_hook_stdin.py::test_stdin_that_does_not_block_is_read_to_its_end",
     ),
@@ -85,6 +92,9 @@ NOT_UNDER_WINE: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Wine 8 now and then fails to start one of fifty programs": (
         "test_outbox_parallel.py::test_fifty_parallel_runs_lose_nothing",
+    ),
+    "under Wine a run may hold the lock for longer than another waits for it": (
+        f"{RECOVERY}::test_two_conversations_starting_together_both_get_their_evidence",
     ),
     "there is no Git for Windows under Wine": (
         "test_recovery_selection.py::test_other_repositories_below_an_entry_root_do_not_inherit_it",

@@ -137,6 +137,14 @@ def has_entry(folder: str, name: str) -> bool:
     return True
 
 
+def within(folder: str, name: str) -> str:
+    """The path of an entry of the directory, spelled as this platform does."""
+    if sys.platform == "win32":
+        return folder.rstrip("\\/") + "\\" + name
+    else:  # noqa: RET505  # so that each platform's checker sees its own half
+        return f"{folder.rstrip('/')}/{name}"
+
+
 def parent(path: str) -> str:
     """The directory that the path is in, by its spelling; a root is in itself."""
     if sys.platform == "win32":

@@ -1,6 +1,6 @@
 """Private snapshots: evidence was offered to a conversation; whether it was used is unknown (A-57, A-62)."""
 
-from adapter_kit import bindings, json_text, limits, private_files, refusal, reports
+from adapter_kit import bindings, json_text, limits, paths, private_files, refusal, reports
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Snapshot:
         self._name = f"{_PREFIX}{reports.digest(json_text.encode(target))}.json"
         self._fingerprint = reports.digest(json_text.encode(evidence))
         self._content = json_text.page({"fingerprint": self._fingerprint, "evidence": evidence})
-        self.path = f"{registry.state_dir.rstrip('/')}/{self._name}"
+        self.path = paths.within(registry.state_dir, self._name)
         if len(self._content) > limits.MAX_BYTES:
             raise refusal.Refused("recovery_state_capacity")
 
