@@ -39,9 +39,7 @@ async def started(folder: Path, script: str) -> tuple[running_job.RunningJob, pr
         job_id=job_id(1), project="agent:r:demo", purpose="work", created_at=1, timeout_secs=60
     )
     record = job_record.advance(record, job_record.Event.STARTED, started_at=1)
-    job = running_job.RunningJob(
-        record, tree, pipes, most_bytes=1000, show=lambda _record: None, overdue_s=0.1
-    )
+    job = running_job.RunningJob(record, tree, pipes, most_bytes=1000, show=lambda _record: None)
     job.begin()
     return job, tree
 

@@ -20,6 +20,9 @@ from typing import Final
 from webcodex.runner import left_processes, supervisor
 
 START_WITHIN_S: Final = 10.0
+OVERDUE_S: Final = 5.0
+"""How long after the hard end a supervisor that does not report is no longer waited for."""
+
 _REAP_WITHIN_S: Final = 5.0
 _CHUNK_BYTES: Final = 4096
 _NEEDED: Final = ("LD_LIBRARY_PATH",)  # some interpreters find their own library by it
@@ -62,7 +65,9 @@ class Stdio:
 class Tree:
     """One supervisor and what it owns; made by `prepare`."""
 
-    def __init__(self, process: "subprocess.Popen[bytes]", mark: str, orders: int, reports: int) -> None:
+    def __init__(
+        self, process: "subprocess.Popen[bytes]", mark: str, orders: int, reports: int, overdue_s: float
+    ) -> None:
         loop = asyncio.get_running_loop()
         self.exited: asyncio.Future[Exit] = loop.create_future()
         self._process = process
@@ -73,6 +78,9 @@ class Tree:
         self._started: asyncio.Future[tuple[int, str]] = loop.create_future()
         self._end = End.SUPERVISOR_LOST
         self._silent = asyncio.Event()
+        self._overdue_s = overdue_s
+        self._timers: list[asyncio.TimerHandle] = []
+        self._given_up: asyncio.Task[None] | None = None
         self.recorded = left_processes.Recorded(supervisor_pid=process.pid, supervisor_mark=mark)
         loop.add_reader(reports, self._read)
 
@@ -95,9 +103,13 @@ class Tree:
         self.recorded = replace(self.recorded, child_pid=child_pid, child_mark=child_mark)
         return self.recorded
 
-    def stop(self, grace_s: float) -> None:
-        """Orders the tree's end: politely at once, hard after `grace_s`; 0 is hard at once."""
+    def stop(self, grace_s: float, overdue_s: float | None = None) -> None:
+        """Orders the tree's end: politely at once, hard after `grace_s`; 0 is hard at once.
+
+        A supervisor that has not brought it about `overdue_s` later is given up.
+        """
         self._order(f"stop {int(grace_s * 1000)}\n".encode())
+        self._expect_end(grace_s + (self._overdue_s if overdue_s is None else overdue_s))
 
     async def ended(self) -> End:
         """Returns once the supervisor is gone, and says whether the tree is proven to be gone with it.
@@ -121,6 +133,14 @@ class Tree:
     async def break_up(self) -> None:
         """Ends the tree without its supervisor, which does not do as ordered; the end is then unproven."""
         await asyncio.to_thread(left_processes.end_trees, [self.recorded], patience_s=0.0)
+
+    def _expect_end(self, within_s: float) -> None:
+        if not self._silent.is_set():
+            self._timers.append(asyncio.get_running_loop().call_later(within_s, self._give_up))
+
+    def _give_up(self) -> None:
+        if self._given_up is None or self._given_up.done():
+            self._given_up = asyncio.get_running_loop().create_task(self.break_up())
 
     def _bury(self) -> None:
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -163,6 +183,8 @@ class Tree:
             os.close(self._reports)
             self._close_orders()
             self._fail(StartUnproven())
+            for timer in self._timers:
+                timer.cancel()
             self._silent.set()
 
     def _fail(self, error: Exception) -> None:
@@ -179,11 +201,15 @@ class Tree:
             case "failed":
                 self._fail(SpawnFailed())
             case "exited":
-                self.exited.set_result(Exit(code=int(rest), signal=None))
+                self._exit(Exit(code=int(rest), signal=None))
             case "killed":
-                self.exited.set_result(Exit(code=None, signal=signal_name(int(rest))))
+                self._exit(Exit(code=None, signal=signal_name(int(rest))))
             case "empty":
                 self._end = End.EMPTY
+
+    def _exit(self, left: Exit) -> None:
+        self.exited.set_result(left)
+        self._expect_end(supervisor.GRACE_MS / 1000 + self._overdue_s)  # it ends the rest by itself
 
 
 def signal_name(number: int) -> str:
@@ -194,7 +220,7 @@ def signal_name(number: int) -> str:
         return f"SIG{number}"
 
 
-async def prepare(stdio: Stdio) -> Tree:
+async def prepare(stdio: Stdio, *, overdue_s: float = OVERDUE_S) -> Tree:
     """Returns a tree whose supervisor waits to be told to start its child.
 
     Raises:
@@ -209,7 +235,7 @@ async def prepare(stdio: Stdio) -> Tree:
         ours.pop_all()
     for descriptor in (orders, reports):
         os.set_blocking(descriptor, False)
-    return Tree(process, mark, orders, reports)
+    return Tree(process, mark, orders, reports, overdue_s)
 
 
 def _pipe(of_read: ExitStack, of_write: ExitStack) -> tuple[int, int]:

@@ -12,9 +12,6 @@ UPDATE_EVERY_S: Final = 0.25
 GRACE_S: Final = 2.0
 """How long a Job has between the polite end and the hard one (R-65)."""
 
-OVERDUE_S: Final = 5.0
-"""How long after the hard end a supervisor that does not report is no longer waited for."""
-
 _DRAIN_S: Final = 1.0
 
 
@@ -40,27 +37,24 @@ class RunningJob:
         *,
         most_bytes: int,
         show: Callable[[job_record.Record], None],
-        overdue_s: float = OVERDUE_S,
     ) -> None:
         self._record = record
         self._tree = tree
         self._pipes = pipes
         self._show = show
-        self._overdue_s = overdue_s
         self._log = job_log.Log(most_bytes)
         self._cause = Cause.ITSELF
         self._reason: str | None = None
         self._shown_at = 0.0
         self._due: asyncio.TimerHandle | None = None
-        self._timers: list[asyncio.TimerHandle] = []
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._time: asyncio.TimerHandle | None = None
         self._finished_at: int | None = None
         tree.exited.add_done_callback(self._note_exit)
 
     def begin(self) -> None:
         """Lets output flow and the Job's time run."""
         self._pipes.begin(self._log, self._note_output)
-        self._later(self._record.timeout_secs, self._run_out)
+        self._time = asyncio.get_running_loop().call_later(self._record.timeout_secs, self._run_out)
 
     def stop(self, grace_s: float = GRACE_S, reason: str | None = None) -> bool:
         """Says whether the Job ends because it was told to; one that has ended by itself does not."""
@@ -70,19 +64,20 @@ class RunningJob:
             return False
         self._cause, self._reason = Cause.STOP, reason
         self._publish(job_record.advance(self._record, job_record.Event.STOP_ORDERED, log=self._log.view()))
-        self._end(grace_s, self._overdue_s)
+        self._tree.stop(grace_s)
         return True
 
     def hurry(self, grace_s: float, overdue_s: float, reason: str) -> None:
         """Stops the Job, and ends its tree within these times whatever has ended it already."""
         self.stop(grace_s, reason)
-        self._end(grace_s, overdue_s)
+        self._tree.stop(grace_s, overdue_s)
 
     async def watch(self) -> job_record.Record:
         """Returns the last record, once nothing of the Job's tree is left and its output has arrived."""
         end = await self._tree.ended()
-        for timer in (*self._timers, *([self._due] if self._due else ())):
-            timer.cancel()
+        for timer in (self._time, self._due):
+            if timer is not None:
+                timer.cancel()
         await self._pipes.drained(_DRAIN_S)
         self._pipes.close()
         if self._due is not None:
@@ -109,21 +104,11 @@ class RunningJob:
 
     def _note_exit(self, _exited: "asyncio.Future[processes.Exit]") -> None:
         self._finished_at = _now()
-        self._later(GRACE_S + self._overdue_s, self._break_up)  # its supervisor ends what is left by itself
 
     def _run_out(self) -> None:
         if self._cause is Cause.ITSELF and not self._tree.exited.done():
             self._cause = Cause.TIME
-            self._end(GRACE_S, self._overdue_s)
-
-    def _end(self, grace_s: float, overdue_s: float) -> None:
-        self._tree.stop(grace_s)
-        self._later(grace_s + overdue_s, self._break_up)
-
-    def _break_up(self) -> None:
-        breaking = asyncio.get_running_loop().create_task(self._tree.break_up())
-        self._tasks.add(breaking)
-        breaking.add_done_callback(self._tasks.discard)
+            self._tree.stop(GRACE_S)
 
     def _note_output(self) -> None:
         """Shows new output now, or as soon as 250 ms have passed since the last time (R-61)."""
@@ -139,9 +124,6 @@ class RunningJob:
     def _publish(self, record: job_record.Record) -> None:
         self._record = record
         self._show(record)
-
-    def _later(self, delay_s: float, act: Callable[[], None]) -> None:
-        self._timers.append(asyncio.get_running_loop().call_later(delay_s, act))
 
 
 def _now() -> int:
