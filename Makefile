@@ -23,7 +23,8 @@ start:
 
 test:
 	@scripts/bootstrap.sh dev
-	@.venv/bin/pytest -n 2
+	@# Tests wait for processes and disks, so there is one worker more than cores; what they compile is kept.
+	@env -u PYTHONDONTWRITEBYTECODE .venv/bin/pytest -n 3
 
 test-hosts:
 	@scripts/bootstrap.sh dev

@@ -58,5 +58,7 @@ if ! works; then
 fi
 say "Installing what WebCodex needs into .venv; the first time takes a minute or two."
 .venv/bin/python -m pip install -qq -e "$what" >&2
+# What is not compiled yet is compiled at every start where the environment forbids to keep it.
+.venv/bin/python -m compileall -q src integrations >&2 || true
 touch .venv/.ready-runtime
 [ "$want" = runtime ] || touch .venv/.ready-dev

@@ -43,7 +43,7 @@ PARTLY: Final[dict[str, str]] = {
     "G-53": "no Run sends events yet, so only calls are activity",
     "S-42": "no Run is served yet, so no file change of one is counted",
     "A-15": "Wine 8 keeps nine bits of a file's access control: that NTFS keeps a protected list is unproven",
-    "A-105": "Linux runs the list, Wine what docs/windows.md says; no Windows machine has, and no reparse point",
+    "A-105": "Linux runs the list, Wine what docs/windows.md says; no Windows machine, no reparse point",
     "R-45": "the Runner has no Run admission to finish before its next hello",
     "R-47": "no Run sends events yet, so the journal holds the ends of Jobs only",
     "R-65": "no coding agent runs under a supervisor yet, and no test has run on macOS",
@@ -54,6 +54,9 @@ NOT_TESTABLE: Final[dict[str, str]] = {
     "It says how the specification is read and cited": "I-01..I-06",
     "It bounds what may be claimed; the rules it names are proven by their own ids": "I-07..I-09",
 }
+
+SUMMARY: Final = "requirements"
+"""The property of a test's report that holds the counts in one line."""
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 INDEX: Final = "00-index.md"

@@ -22,6 +22,8 @@ esac
 """
 APT = '#!/bin/sh\necho "apt-get $*" >>"$LOG"\ntouch "$COMPLETE"\n'
 
+COMPILES = "python -m compileall -q src integrations"
+
 
 class Machine:
     """A folder with this repository's script, and programs that only write down how they were called."""
@@ -92,7 +94,11 @@ def test_first_use_makes_the_environment_and_the_second_says_and_does_nothing(tm
     machine = Machine(tmp_path)
     first = machine.bootstrap()
     assert (first.returncode, first.stdout) == (0, "")
-    assert machine.calls() == ["python -m venv --clear .venv", "python -m pip install -qq -e .[dev]"]
+    assert machine.calls() == [
+        "python -m venv --clear .venv",
+        "python -m pip install -qq -e .[dev]",
+        COMPILES,
+    ]
     second = machine.bootstrap()
     assert (second.returncode, second.stdout, second.stderr) == (0, "", "")
     assert machine.calls() == []
@@ -102,9 +108,9 @@ def test_first_use_makes_the_environment_and_the_second_says_and_does_nothing(tm
 def test_runtime_use_installs_no_tools_of_developers(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.bootstrap("runtime")
-    assert machine.calls()[-1] == "python -m pip install -qq -e ."
+    assert machine.calls()[-2:] == ["python -m pip install -qq -e .", COMPILES]
     machine.bootstrap()
-    assert machine.calls() == ["python -m pip install -qq -e .[dev]"]
+    assert machine.calls() == ["python -m pip install -qq -e .[dev]", COMPILES]
 
 
 def test_changed_project_file_installs_again(tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ def test_changed_project_file_installs_again(tmp_path: Path) -> None:
     stamp = (machine.folder / ".venv" / ".ready-dev").stat().st_mtime
     os.utime(machine.folder / "pyproject.toml", (stamp + 1, stamp + 1))
     machine.bootstrap()
-    assert machine.calls() == ["python -m pip install -qq -e .[dev]"]
+    assert machine.calls() == ["python -m pip install -qq -e .[dev]", COMPILES]
 
 
 def test_moved_checkout_gets_a_new_environment(tmp_path: Path) -> None:

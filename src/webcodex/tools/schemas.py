@@ -1,4 +1,7 @@
-"""Describes a tool in JSON Schema, for every edge and page that shows one (M-19, M-32)."""
+"""Describes a tool in JSON Schema, for every edge and page that shows one (M-19, M-32).
+
+Each schema is made once and shown by all edges, so nobody changes one that was returned.
+"""
 
 import copy
 import functools
@@ -47,10 +50,12 @@ def described(tool: Tool, *, compact: bool) -> dict[str, Any]:
     return entry
 
 
+@functools.cache
 def input_schema(params: type[BaseModel], *, description_chars: int | None) -> dict[str, Any]:
     """Returns the arguments' schema without references, descriptions cut if a length is given."""
-    schema = _standalone(params)
+    schema = _generated(params)
     if description_chars is not None:
+        schema = copy.deepcopy(schema)
         _cut_descriptions(schema, description_chars)
     return schema
 
@@ -74,13 +79,8 @@ def result_schema(tool: Tool) -> dict[str, Any]:
     """Returns the schema of a successful output; that of the gateway is its target's."""
     if tool is gateway_tools.GATEWAY:
         return {"type": "object"}
-    schema = _standalone(tool.result)
-    schema["properties"] = {**schema.get("properties", {}), **_RECORDED}
-    return schema
-
-
-def _standalone(model: type[BaseModel]) -> dict[str, Any]:
-    return copy.deepcopy(_generated(model))
+    schema = _generated(tool.result)
+    return {**schema, "properties": {**schema.get("properties", {}), **_RECORDED}}
 
 
 @functools.cache
