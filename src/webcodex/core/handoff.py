@@ -4,6 +4,7 @@ A pure function of gathered facts. The brief is saved context; it grants and com
 """
 
 import functools
+import itertools
 import re
 from collections.abc import Iterable
 from typing import Final
@@ -195,7 +196,8 @@ def _recent_files(ledger: handoff_facts.LedgerFacts) -> handoff_size.Shown:
 def _paths(paths: Iterable[str], declared: int, limit: int, *, was_cut: bool) -> handoff_size.Shown:
     """Returns the newest paths; a filtered one is counted, never shown (H-08, S-24)."""
     seen = tuple(dict.fromkeys(paths))
-    kept = tuple(path for path in seen if handoff_text.is_shown_path(path))
+    # Beyond the limit a path only counts, whether or not it may be shown.
+    kept = tuple(itertools.islice(filter(handoff_text.is_shown_path, seen), limit))
     return handoff_size.first(kept, limit, total=max(declared, len(seen)), was_cut=was_cut)
 
 

@@ -342,9 +342,7 @@ def path_event(facts: JsonObject) -> PathEvent:
 
 
 def _texts(value: Json) -> tuple[str, ...]:
-    if not isinstance(value, list):
-        return ()
-    return tuple(item for item in value if isinstance(item, str))
+    return tuple(map(str, value)) if isinstance(value, list) else ()
 
 
 def _count(value: Json) -> int:

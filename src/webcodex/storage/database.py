@@ -73,10 +73,18 @@ class Transaction:
 
         """
         try:
-            with self._connection.begin_nested():
-                return part()
-        except SQLAlchemyError as error:
+            # SQLAlchemy's own savepoint costs more than most parts.
+            self._driver.execute("SAVEPOINT part")
+            try:
+                result = part()
+            except Exception:
+                self._driver.execute("ROLLBACK TO SAVEPOINT part")
+                raise
+            finally:
+                self._driver.execute("RELEASE SAVEPOINT part")
+        except (SQLAlchemyError, self._driver_error) as error:
             raise StoreUnavailable("a part of the store cannot be read") from error
+        return result
 
     def _rows(self, statement: Prepared, values: Values) -> list[Row]:
         compiled = statement.compiled(self._connection.dialect)

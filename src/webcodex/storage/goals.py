@@ -7,18 +7,32 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, func, insert, or_, select, update
 
 from webcodex.core import goal_plans
 from webcodex.core import goals as core_goals
 from webcodex.core.goals import Correlation, Goal, Kind, Lifecycle, Operation, Refusal
 from webcodex.storage import schema_goals
 from webcodex.storage.database import Transaction
-from webcodex.storage.statements import Row
+from webcodex.storage.statements import Prepared, Row
 
 _goals: Final = schema_goals.goals
 _correlations: Final = schema_goals.correlations
 _idempotency: Final = schema_goals.idempotency
+_LINKED: Final = Prepared(
+    select(_goals)
+    .join(
+        _correlations,
+        and_(
+            _correlations.c.goal_id == _goals.c.goal_id,
+            _correlations.c.kind == Kind.WORKFLOW_SESSION.value,
+            _correlations.c.reference_id == bindparam("reference"),
+        ),
+    )
+    .where(_goals.c.owner == bindparam("owner"), _goals.c.lifecycle == Lifecycle.ACTIVE.value)
+    .order_by(_goals.c.goal_id)
+    .limit(bindparam("limit"))
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -126,19 +140,7 @@ def linked_and_active(tx: Transaction, owner: str, session_id: str, limit: int) 
         goal_plans.StoredPlanInvalid: one of them cannot be read.
 
     """
-    is_linked = and_(
-        _correlations.c.goal_id == _goals.c.goal_id,
-        _correlations.c.kind == Kind.WORKFLOW_SESSION.value,
-        _correlations.c.reference_id == session_id,
-    )
-    found = (
-        select(_goals)
-        .join(_correlations, is_linked)
-        .where(_goals.c.owner == owner, _goals.c.lifecycle == Lifecycle.ACTIVE.value)
-        .order_by(_goals.c.goal_id)
-        .limit(limit)
-    )
-    return _loaded(tx, tx.all(found))
+    return _loaded(tx, tx.all(_LINKED, {"owner": owner, "reference": session_id, "limit": limit}))
 
 
 _SEARCHED: Final = (_goals.c.title, _goals.c.objective)
@@ -163,13 +165,15 @@ def _loaded(tx: Transaction, rows: Sequence[Row]) -> list[Goal]:
 
 def _links(tx: Transaction, goal_ids: Collection[str]) -> dict[str, list[Correlation]]:
     found: dict[str, list[Correlation]] = {}
+    if not goal_ids:
+        return found
     columns = _correlations.c
     statement = (
         select(_correlations)
         .where(columns.goal_id.in_(goal_ids))
         .order_by(columns.goal_id, columns.created_at_unix_ms, columns.kind, columns.reference_id)
     )
-    for row in tx.all(statement) if goal_ids else ():
+    for row in tx.all(statement):
         link = Correlation(
             kind=Kind(row.kind), reference_id=row.reference_id, created_at_unix_ms=row.created_at_unix_ms
         )

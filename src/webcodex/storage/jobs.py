@@ -6,7 +6,7 @@ A Session's row is held before the rows of its Jobs; a row is held before it cha
 from collections.abc import Collection, Iterable
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, insert, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, insert, not_, or_, select, update
 
 from webcodex.core import handoff_facts, jobs
 from webcodex.core.handoff_facts import JobPurpose, JobState
@@ -27,6 +27,21 @@ _OF_ID: Final = select(_jobs).where(_jobs.c.job_id == bindparam("job_id"))
 _FIND: Final = Prepared(_OF_ID)
 _LOCK: Final = Prepared(_OF_ID.with_for_update())
 _ADD: Final = Prepared(insert(_jobs))
+_OF_SESSION: Final = _links.c.session_id == bindparam("session_id")
+_OWN: Final = _jobs.join(_links, _links.c.job_id == _jobs.c.job_id)
+_IS_UNENDED: Final = or_(*(_jobs.c.state == word for word in _UNENDED))
+_RECORDED: Final = Prepared(select(func.count().label("jobs")).select_from(_links).where(_OF_SESSION))
+_UNSEEN: Final = Prepared(
+    select(func.count().label("jobs"))
+    .select_from(_OWN)
+    .where(_OF_SESSION, not_(_IS_UNENDED), _jobs.c.is_observed.is_(False))
+)
+_WAITING: Final = Prepared(
+    select(_jobs.c.job_id, _jobs.c.state, _jobs.c.purpose, _jobs.c.created_at)
+    .select_from(_OWN)
+    .where(_OF_SESSION, _IS_UNENDED)
+    .order_by(_jobs.c.created_at, _jobs.c.job_id)
+)
 _CHANGING: Final = (
     "state",
     "exit_code",
@@ -186,17 +201,8 @@ def listed(
 
 def facts(tx: Transaction, session_id: str) -> handoff_facts.Jobs:
     """Returns what a handoff says of a Session's Jobs (S-45)."""
-    own = _jobs.join(_links, _links.c.job_id == _jobs.c.job_id)
-    of_session = _links.c.session_id == session_id
-    counted = tx.one(select(func.count()).select_from(_links).where(of_session))
-    unseen = tx.one(
-        select(func.count())
-        .select_from(own)
-        .where(of_session, _jobs.c.state.not_in(_UNENDED), _jobs.c.is_observed.is_(False))
-    )
-    columns = (_jobs.c.job_id, _jobs.c.state, _jobs.c.purpose, _jobs.c.created_at)
-    waiting = select(*columns).select_from(own).where(of_session, _jobs.c.state.in_(_UNENDED))
-    rows = tx.all(waiting.order_by(_jobs.c.created_at, _jobs.c.job_id))
+    named = {"session_id": session_id}
+    recorded, unseen = tx.one(_RECORDED, named), tx.one(_UNSEEN, named)
     return handoff_facts.Jobs(
         unended=tuple(
             handoff_facts.Job(
@@ -205,10 +211,10 @@ def facts(tx: Transaction, session_id: str) -> handoff_facts.Jobs:
                 purpose=JobPurpose(row.purpose),
                 created_at=row.created_at,
             )
-            for row in rows
+            for row in tx.all(_WAITING, named)
         ),
-        terminal_pending=0 if unseen is None else int(unseen[0]),
-        recorded=0 if counted is None else int(counted[0]),
+        terminal_pending=0 if unseen is None else int(unseen.jobs),
+        recorded=0 if recorded is None else int(recorded.jobs),
     )
 
 

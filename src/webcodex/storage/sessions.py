@@ -24,6 +24,9 @@ _BY_REF: Final = Prepared(
         _sessions.c.authority == bindparam("authority"), _sessions.c.ref_number == bindparam("number")
     )
 )
+_REF: Final = Prepared(
+    select(_sessions.c.ref_number).where(_sessions.c.session_id == bindparam("session_id"))
+)
 _APPEND: Final = Prepared(insert(_events))
 _ADVANCE: Final = Prepared(
     update(_sessions)
@@ -69,7 +72,7 @@ def lock(tx: Transaction, session_id: str) -> Session | None:
 
 def ref_number(tx: Transaction, session_id: str) -> int:
     """Returns the number of a stored Session's reference."""
-    row = tx.one(select(_sessions.c.ref_number).where(_sessions.c.session_id == session_id))
+    row = tx.one(_REF, {"session_id": session_id})
     if row is None:
         raise LookupError("the Session is not stored")
     return int(row[0])
