@@ -35,15 +35,6 @@ from webcodex.runner import deadline, failures, kept_answers
 MIB = 1024 * 1024
 
 
-@pytest.fixture
-def folder(place: Place) -> Path:
-    """A project with two files."""
-    made = place.add_project("demo")
-    (made / "a.txt").write_text("A")
-    (made / "t.txt").write_text("one two two\n")
-    return made
-
-
 @requirement("R-45", "R-55")
 def test_an_edit_that_nobody_waits_for_is_dropped_before_it_begins_and_finished_after(
     place: Place, folder: Path

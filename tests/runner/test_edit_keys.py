@@ -21,15 +21,6 @@ from webcodex.runner import kept_answers
 MIB = 1024 * 1024
 
 
-@pytest.fixture
-def folder(place: Place) -> Path:
-    """A project with two files."""
-    made = place.add_project("demo")
-    (made / "a.txt").write_text("A")
-    (made / "t.txt").write_text("one two two\n")
-    return made
-
-
 @requirement("R-57")
 def test_a_key_is_answered_once_over_restarts_and_for_its_principal_only(place: Place, folder: Path) -> None:
     body = asked(write("a.txt", "A", "B"), key=" k ")

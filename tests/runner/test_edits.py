@@ -32,15 +32,6 @@ from webcodex.runner import failures
 MIB = 1024 * 1024
 
 
-@pytest.fixture
-def folder(place: Place) -> Path:
-    """A project with two files."""
-    made = place.add_project("demo")
-    (made / "a.txt").write_text("A")
-    (made / "t.txt").write_text("one two two\n")
-    return made
-
-
 @requirement("R-54", "R-55")
 def test_each_operation_is_made_and_answered_in_the_form_of_the_specification(place: Place) -> None:
     _, folder = build(place.root / "in")

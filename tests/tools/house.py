@@ -22,6 +22,18 @@ from webcodex.tools.contract import Audience, Call
 DEMO = "agent:r1:demo"
 OTHER = "agent:r1:other"
 FOREIGN = "agent:r2:foreign"
+GIT: JsonObject = {
+    "available": True,
+    "reason_code": None,
+    "branch": "main",
+    "head": "a" * 40,
+    "dirty": False,
+    "conflicted": False,
+    "ahead": None,
+    "behind": None,
+    "entries": [],
+    "truncated": False,
+}
 
 
 def user(user_id: str, *scopes: str) -> access.Caller:

@@ -8,7 +8,7 @@ import pytest
 from tests.requirements import requirement
 from tests.tools import evidence_desk, goal_desk
 from tests.tools.evidence_desk import HASH, edit, handoff, newest_event, validate
-from tests.tools.house import BOOTSTRAP, DEMO, EVE, OTHER, House, Reply, report, user
+from tests.tools.house import BOOTSTRAP, DEMO, EVE, GIT, OTHER, House, Reply, report, user
 from webcodex.core.json_value import JsonObject
 from webcodex.storage import validations
 from webcodex.tools import ports
@@ -25,18 +25,6 @@ KEYS: Final = {
     "evidence_integrity",
     "verdict",
     "handoff_brief",
-}
-GIT: Final[JsonObject] = {
-    "available": True,
-    "reason_code": None,
-    "branch": "main",
-    "head": "a" * 40,
-    "dirty": False,
-    "conflicted": False,
-    "ahead": None,
-    "behind": None,
-    "entries": [],
-    "truncated": False,
 }
 
 

@@ -16,7 +16,7 @@ from tests.core import brief_schema
 from tests.requirements import requirement
 from tests.tools import evidence_desk
 from tests.tools.evidence_desk import edit, ends, handoff, validate
-from tests.tools.house import DEMO, House, report
+from tests.tools.house import DEMO, GIT, House, report
 from webcodex.core import redaction, session_overview
 from webcodex.core.jobs import State, out_of_contact
 from webcodex.core.json_value import JsonObject
@@ -26,18 +26,6 @@ from webcodex.tools import handoff_gathering, job_recording, ports
 
 READ: Final = "read_session_handoff"
 FINISH: Final = "finish_coding_task"
-GIT: Final[JsonObject] = {
-    "available": True,
-    "reason_code": None,
-    "branch": "main",
-    "head": "a" * 40,
-    "dirty": False,
-    "conflicted": False,
-    "ahead": None,
-    "behind": None,
-    "entries": [],
-    "truncated": False,
-}
 OBSERVE: Final = "Observe the running jobs to their end; do not start them again."
 RECOVER: Final = "Observe the recovering jobs; do not start them again."
 VALIDATE: Final = "Run validation for the current files."

@@ -1,6 +1,6 @@
 """What a host says at ``SessionStart`` and ``UserPromptSubmit``; the prompt is never looked at (A-54)."""
 
-from adapter_kit import json_text, limits, paths, refusal, shapes
+from adapter_kit import limits, paths, refusal, reports, shapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,15 +18,7 @@ def parsed(data: bytes) -> "Payload | None":
     Raises:
         Refused: ``oversized_hook_payload`` or ``invalid_hook_payload``.
     """
-    if len(data) > limits.MAX_BYTES:
-        raise refusal.Refused("oversized_hook_payload")
-    try:
-        payload = json_text.decode(data)
-    except ValueError:
-        raise refusal.Refused("invalid_hook_payload") from None
-    if not isinstance(payload, dict) or not isinstance(payload.get("hook_event_name"), str):
-        raise refusal.Refused("invalid_hook_payload")
-    return payload if payload["hook_event_name"] in _EVENTS else None
+    return reports.payload_of(data, _EVENTS, "oversized_hook_payload")
 
 
 def conversation(payload: "Payload") -> str:

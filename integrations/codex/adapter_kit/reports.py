@@ -59,15 +59,24 @@ def parsed(data: bytes) -> "Payload | None":
     Raises:
         Refused: ``input_too_large`` or ``invalid_hook_payload``.
     """
+    return payload_of(data, (_HANDLED_EVENT,), "input_too_large")
+
+
+def payload_of(data: bytes, events: "tuple[str, ...]", oversized: str) -> "Payload | None":
+    """The payload of one of these events, or None for another.
+
+    Raises:
+        Refused: ``oversized`` is the reason if it is too long, else ``invalid_hook_payload``.
+    """
     if len(data) > limits.MAX_BYTES:
-        raise refusal.Refused("input_too_large")
+        raise refusal.Refused(oversized)
     try:
         payload = json_text.decode(data)
     except ValueError:
         raise refusal.Refused("invalid_hook_payload") from None
     if not isinstance(payload, dict) or not isinstance(payload.get("hook_event_name"), str):
         raise refusal.Refused("invalid_hook_payload")
-    return payload if payload["hook_event_name"] == _HANDLED_EVENT else None
+    return payload if payload["hook_event_name"] in events else None
 
 
 def reported(payload: "Payload", config: configuration.Config) -> "Event":
