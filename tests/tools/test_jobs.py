@@ -9,6 +9,7 @@ from tests.requirements import requirement
 from tests.tools.house import BOOTSTRAP, DEMO, EVE, House, user
 from tests.tools.job_runner import PATIENCE_S, Jobs, events, job_counts, record
 from webcodex.core import jobs as core_jobs
+from webcodex.core import limits
 from webcodex.server import job_sweep
 from webcodex.storage import jobs as stored_jobs
 from webcodex.tools import ports
@@ -230,6 +231,26 @@ async def test_a_job_that_stays_queued_or_without_its_runner_is_swept(house: Hou
     stored = await house.database.read(lambda tx: stored_jobs.find(tx, job_id))
     assert stored is not None
     assert (stored.state, stored.recover_until) == (core_jobs.State.RECOVERING, 212)
+
+
+@requirement("R-61", "R-63")
+async def test_logs_of_the_newest_ended_jobs_are_kept_and_every_end_is(
+    house: House, jobs: Jobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "JOB_LOGS", 2)
+    ended = []
+    for number in range(1, 5):
+        house.now += 1
+        ended.append(await jobs.running())
+        await jobs.report(ended[-1], "failed", 2, exit_code=number, tail=f"{number}\n")
+    shown = [await jobs.observed(job_id) for job_id in ended]
+    assert [(one["job"]["exit_code"], one["log_text"], one["history_lost"]) for one in shown] == [
+        (1, "", True),
+        (2, "", True),
+        (3, "3\n", False),
+        (4, "4\n", False),
+    ]
+    assert not any(one["has_more"] for one in shown)
 
 
 @requirement("R-63")

@@ -39,6 +39,7 @@ WORKSPACE_S: Final = 8.0  # H-07
 RUNNER_OPEN_REQUESTS: Final = 256
 
 JOB_GRACE_S: Final = 120
+JOB_LOGS: Final = 256  # ended Jobs of one Project whose log text is kept; their states always are
 JOB_SWEEP_S: Final = 30.0
 JOB_POLL_S: Final = 1.0  # how soon an update that another Server stored is seen
 JOB_SNAPSHOT_S: Final = 5.0  # for the two tails of a process that has been waited for

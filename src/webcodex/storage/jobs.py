@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, and_, bindparam, delete, func, insert, not_, or_, select, update
 
-from webcodex.core import handoff_facts, jobs
+from webcodex.core import handoff_facts, jobs, limits
 from webcodex.core.handoff_facts import JobPurpose, JobState
 from webcodex.core.job_log import Log
 from webcodex.core.jobs import Job, State
@@ -16,6 +16,7 @@ from webcodex.storage import schema, schema_jobs
 from webcodex.storage.database import Transaction
 from webcodex.storage.statements import Prepared, Row
 
+_DROPPED: Final = 16
 SWEPT: Final = 512
 """How many Jobs one transaction of the sweep or of a registration takes up at most."""
 
@@ -41,6 +42,18 @@ _WAITING: Final = Prepared(
     .select_from(_OWN)
     .where(_OF_SESSION, _IS_UNENDED)
     .order_by(_jobs.c.created_at, _jobs.c.job_id)
+)
+_OLD: Final = Prepared(
+    select(_jobs.c.job_id)
+    .where(_jobs.c.project == bindparam("project"), not_(_IS_UNENDED))
+    .order_by(_jobs.c.created_at.desc(), _jobs.c.job_id)
+    .limit(bindparam("most"))
+    .offset(bindparam("kept"))
+)
+_DROP_LOG: Final = Prepared(
+    update(_jobs)
+    .where(_jobs.c.job_id == bindparam("of"), _jobs.c.log_tail != bindparam("nothing"))
+    .values(log_tail=bindparam("nothing"), log_first_line=_jobs.c.log_next_line, log_truncated=True)
 )
 _CHANGING: Final = (
     "state",
@@ -105,6 +118,16 @@ def save(tx: Transaction, job: Job) -> None:
     """Leaves ``job`` as what is stored of it; what it was asked for never changes."""
     row = _row(job)
     tx.change(_SAVE, {"of": job.job_id, **{f"new_{name}": row[name] for name in _CHANGING}})
+
+
+def drop_old_logs(tx: Transaction, project: str) -> None:
+    """Leaves the texts of the newest ``limits.JOB_LOGS`` ended Jobs of a Project; the Jobs themselves stay.
+
+    Called at each end, it takes a few at a time and is never behind for long.
+    """
+    old = tx.all(_OLD, {"project": project, "most": _DROPPED, "kept": limits.JOB_LOGS})
+    for row in old:
+        tx.change(_DROP_LOG, {"of": row.job_id, "nothing": ""})
 
 
 def remove(tx: Transaction, job_id: str) -> None:

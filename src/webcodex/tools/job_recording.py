@@ -46,6 +46,8 @@ def hold_sessions(tx: Transaction, job_ids: Iterable[str]) -> None:
 def move(tx: Transaction, services: Services, before: Job, after: Job) -> None:
     """Leaves ``after`` stored; an end, or the correction of one, is told to its Sessions (S-10, R-64)."""
     stored_jobs.save(tx, after)
+    if after.is_over and not before.is_over:
+        stored_jobs.drop_old_logs(tx, after.project)
     if after.purpose is not JobPurpose.VALIDATION or (before.is_over and before.state is after.state):
         return
     verdict = validation.verdict_of(after.state.value, after.exit_code)
