@@ -202,8 +202,8 @@ async def take_over(worker: Worker, desk: machine.Machine, job_id: str) -> None:
     assert (desk.root / "started").read_text(encoding="utf-8") == "once\n"
 
 
-async def read_and_finish(worker: Worker, first: str) -> None:
-    """Reads what happened and finishes; both tell the same."""
+async def read_and_finish(worker: Worker, first: str) -> dict[str, Any]:
+    """Returns how it stands at the end; what is read before tells the same."""
     assert worker.session == first
     told = await worker.handoff()
     brief, verdict = told["handoff_brief"], told["acceptance"]
@@ -238,6 +238,18 @@ async def read_and_finish(worker: Worker, first: str) -> None:
     assert (again["task_outcome"]["status"], again["task_outcome"]["blocking"]) == ("warn", False)
     assert again["acceptance"]["reason_codes"] == ["outputs_verified", "validation_passed"]
     assert again["handoff_brief"]["validation"] == brief["validation"]
+    return again
+
+
+def told_alike(over_mcp: dict[str, Any], over_rest: dict[str, Any]) -> bool:
+    """Says whether two answers hold the same facts, but for the calls that asked for them."""
+    for answer in (over_mcp, over_rest):
+        answer["handoff_brief"]["progress"].pop("meaningful_tool_calls")
+        answer["task_outputs"].pop("checked_at")
+        for item in answer["acceptance"]["evidence"]["items"]:
+            if item["kind"] == "task_output":
+                item.pop("at")
+    return over_mcp == over_rest
 
 
 @pytest.mark.asyncio
@@ -251,9 +263,13 @@ async def test_work_goes_on_over_a_killed_server_and_the_brief_says_what_happene
             await say(first)
             job_id = await begin_long_job(first)
             await asyncio.to_thread(desk.restart)
-        async with connected(desk, desk.pat(*scopes)) as second:
+        token = desk.pat(*scopes)
+        async with connected(desk, token) as second:
             await take_over(second, desk, job_id)
-            await read_and_finish(second, first.session)
+            over_mcp = await read_and_finish(second, first.session)
+        asked = {"project": PROJECT, "session_id": first.session, "outputs": [SOURCE]}
+        status, over_rest = desk.server.call("finish_coding_task", asked, token)
+        assert (status, told_alike(over_mcp, over_rest["output"])) == (200, True)
         stored = [path for path in (tmp_path / "data").rglob("*") if path.is_file()]
         assert [path.name for path in stored if SECRET.encode() in path.read_bytes()] == []
         assert SECRET not in desk.server.log()
