@@ -4,17 +4,15 @@ A Job ends once. The one exception is a ``lost`` that the Server only presumed: 
 """
 
 import base64
-import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from webcodex.core import ids, job_log
+from webcodex.core import idempotency, ids, job_log
 from webcodex.core.handoff_facts import JobPurpose
 from webcodex.core.job_log import Log
-from webcodex.core.json_value import Json, JsonObject
+from webcodex.core.json_value import JsonObject
 
 PREFIX: Final = "wc_job_"
 DEADLINE_EXCEEDED: Final = "runner_recovery_deadline_exceeded"  # R-64
@@ -246,19 +244,13 @@ def refused(job: Job, reason: str, *, at: int) -> Job | None:
 
 def id_of_key(requested_by: str, project: str, key: str) -> str:
     """Returns the id of the one Job that a key stands for (R-57)."""
-    digest = hashlib.sha256(f"{requested_by}\0{project}\0{key}".encode()).digest()
+    digest = idempotency.project_key(requested_by, project, key)
     return PREFIX + base64.urlsafe_b64encode(digest).decode("ascii")[:_DIGEST_CHARS]
 
 
 def id_of_call(call_id: str) -> str:
     """Returns the id of the Job that a call without a key starts; no other call has it."""
     return PREFIX + call_id.removeprefix("wc_call_")
-
-
-def request_hash(parameters: Mapping[str, Json]) -> str:
-    """Returns the hash of a request's parameters, defaults filled in, without its key (G-06)."""
-    text = json.dumps(parameters, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
 def client_of(project: str) -> str:

@@ -1,12 +1,10 @@
 """Says what a Session message is and which one leaves to make room (30.4)."""
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webcodex.core import handoff_facts, redaction
+from webcodex.core import handoff_facts, idempotency, redaction
 from webcodex.core.handoff_facts import MessageKind, MessageStatus
 from webcodex.core.json_value import JsonObject
 
@@ -99,7 +97,7 @@ def kept(
 
 def payload_hash(draft: Draft) -> str:
     """Returns what two posts under one ``delivery_key`` must have in common (S-64)."""
-    payload = {
+    payload: JsonObject = {
         "kind": draft.kind.value,
         "message": draft.message,
         "tags": list(draft.tags),
@@ -108,8 +106,7 @@ def payload_hash(draft: Draft) -> str:
         "requires_ack": draft.requires_ack,
         "supersedes": draft.supersedes,
     }
-    text = json.dumps(payload, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return idempotency.request_hash(payload)
 
 
 def leaving(retained: Sequence[Message]) -> Message | None:

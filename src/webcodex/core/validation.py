@@ -3,13 +3,11 @@
 Never says that the present files are correct: changes made outside recorded tools are not seen (S-44).
 """
 
-import hashlib
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webcodex.core import handoff_facts
+from webcodex.core import handoff_facts, idempotency
 from webcodex.core.handoff_facts import ScopeVerdict, ValidationStatus, Verdict
 from webcodex.core.json_value import JsonObject
 
@@ -37,9 +35,7 @@ def scope_of(argv: Sequence[str], cwd: str, validation_scope: str | None) -> Sco
     """Returns the scope of a ``run_process``: the given word, else the hash of what runs where (S-41)."""
     if validation_scope is not None:
         return Scope(identity=validation_scope, name=validation_scope)
-    what = {"argv": list(argv), "cwd": cwd}
-    canonical = json.dumps(what, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return Scope(identity=hashlib.sha256(canonical.encode(errors="surrogatepass")).hexdigest(), name="")
+    return Scope(identity=idempotency.request_hash({"argv": list(argv), "cwd": cwd}), name="")
 
 
 def verdict_of(state: str, exit_code: int | None) -> Verdict | None:

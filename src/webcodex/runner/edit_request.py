@@ -1,13 +1,12 @@
 """Reads one request for edits (R-54): its form and its sizes; must never look at a file."""
 
 import enum
-import hashlib
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from webcodex.core import idempotency
 from webcodex.protocol import fields
 from webcodex.runner import edit_failures, failures
 
@@ -69,9 +68,7 @@ class Request:
 
     def hash(self, project: str) -> str:
         """Returns the G-06 hash of the request in a canonical Project id, without its key."""
-        members = {"project": project, "edits": [asdict(edit) for edit in self.edits]}
-        text = json.dumps(members, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return idempotency.request_hash({"project": project, "edits": [asdict(edit) for edit in self.edits]})
 
 
 def parse(body: fields.JsonObject) -> Request:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, Final
 
+from webcodex.core import ids
 from webcodex.protocol import bounds, fields
 from webcodex.runner import (
     deadline,
@@ -123,7 +124,7 @@ class Edits:
         self, project: projects.Project, requested_by: str, request: edit_request.Request
     ) -> kept_answers.Key:
         """Returns the key of a request; one without a key of its own gets a name that is no digest."""
-        request_hash = request.hash(f"agent:{self._client_id}:{project.id}")
+        request_hash = request.hash(str(ids.ProjectId(self._client_id, project.id)))
         if request.key is None:
             return kept_answers.Key(digest=self._token(), request_hash=request_hash)
         digest = kept_answers.digest(

@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any, Final
 
+from webcodex.core import ids
 from webcodex.protocol import calls, fields, hello, job_records
 from webcodex.runner import (
     deadline,
@@ -140,7 +141,7 @@ class Jobs:
             log.warning("action=jobs_left count=%d", len(self._watching))
 
     def _canonical(self, request: calls.Request) -> str:
-        return f"agent:{self._client_id}:{request.project_id}"
+        return str(ids.ProjectId(self._client_id, request.project_id or ""))
 
     async def _known(self, asked: job_request.StartRequest, project: str) -> dict[str, Any] | None:
         """Returns the answer to a request that was made before; the process is never started again."""

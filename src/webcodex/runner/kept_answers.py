@@ -5,7 +5,6 @@ block keeps the answer. A file that cannot be understood fails its own key only,
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from webcodex.core import idempotency, ids
 from webcodex.protocol import fields
 from webcodex.runner import private_files
 
@@ -56,7 +56,7 @@ class Key:
 
 def digest(*, requested_by: str, client_id: str, project_id: str, key: str) -> bytes:
     """Returns the 32 bytes under which a key's answer is kept, over the canonical Project id (R-57, G-05)."""
-    return hashlib.sha256(f"{requested_by}\0agent:{client_id}:{project_id}\0{key}".encode()).digest()
+    return idempotency.project_key(requested_by, str(ids.ProjectId(client_id, project_id)), key)
 
 
 class KeptAnswers:

@@ -6,7 +6,7 @@ A Job is written down before its Runner is asked, so that none is ever started w
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from webcodex.core import access, jobs, validation
+from webcodex.core import access, idempotency, jobs, validation
 from webcodex.core.handoff_facts import JobPurpose
 from webcodex.core.jobs import Job, Report, State
 from webcodex.core.json_value import JsonObject
@@ -95,7 +95,7 @@ def id_of(caller: access.Caller, project: str, params: RunParams, call_id: str) 
 def hash_of(project: str, params: RunParams) -> str:
     """Returns the hash of a request; its key and its Session are no part of it (G-06)."""
     asked = params.model_dump(exclude={"idempotency_key", "session_id"})
-    return jobs.request_hash({**asked, "project": project})
+    return idempotency.request_hash({**asked, "project": project})
 
 
 def begun(tx: Transaction, call: Begun) -> None:
