@@ -43,16 +43,16 @@ _WAITING: Final = Prepared(
     .where(_OF_SESSION, _IS_UNENDED)
     .order_by(_jobs.c.created_at, _jobs.c.job_id)
 )
-_OLD: Final = Prepared(
+_OLD: Final = (
     select(_jobs.c.job_id)
-    .where(_jobs.c.project == bindparam("project"), not_(_IS_UNENDED))
+    .where(_jobs.c.project == bindparam("of"), not_(_IS_UNENDED))
     .order_by(_jobs.c.created_at.desc(), _jobs.c.job_id)
     .limit(bindparam("most"))
     .offset(bindparam("kept"))
 )
-_DROP_LOG: Final = Prepared(
+_DROP_OLD_LOGS: Final = Prepared(
     update(_jobs)
-    .where(_jobs.c.job_id == bindparam("of"), _jobs.c.log_tail != bindparam("nothing"))
+    .where(_jobs.c.job_id.in_(_OLD), _jobs.c.log_tail != bindparam("nothing"))
     .values(log_tail=bindparam("nothing"), log_first_line=_jobs.c.log_next_line, log_truncated=True)
 )
 _CHANGING: Final = (
@@ -125,9 +125,8 @@ def drop_old_logs(tx: Transaction, project: str) -> None:
 
     Called at each end, it takes a few at a time and is never behind for long.
     """
-    old = tx.all(_OLD, {"project": project, "most": _DROPPED, "kept": limits.JOB_LOGS})
-    for row in old:
-        tx.change(_DROP_LOG, {"of": row.job_id, "nothing": ""})
+    values = {"of": project, "most": _DROPPED, "kept": limits.JOB_LOGS, "nothing": ""}
+    tx.change(_DROP_OLD_LOGS, values)
 
 
 def remove(tx: Transaction, job_id: str) -> None:
