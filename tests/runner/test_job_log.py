@@ -4,6 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.requirements import requirement
+from webcodex.core import job_log as shown_log
 from webcodex.protocol import fields
 from webcodex.runner import job_log
 
@@ -34,9 +35,9 @@ def test_a_tail_is_the_end_of_the_text_and_its_lines_are_counted(
 def test_a_tail_begins_with_a_whole_line_where_one_fits() -> None:
     tail = job_log.Tail(12)
     tail.add(b"first\nsecond\nthird\n")
-    assert tail.view() == job_log.View(tail="third\n", first_retained_line=3, next_line=4, truncated=True)
+    assert tail.view() == shown_log.Log(tail="third\n", first_retained_line=3, next_line=4, truncated=True)
     tail.add(b"a line that is too long")
-    assert tail.view() == job_log.View(
+    assert tail.view() == shown_log.Log(
         tail=" is too long", first_retained_line=4, next_line=4, truncated=True
     )
 

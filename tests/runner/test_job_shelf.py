@@ -10,11 +10,11 @@ import pytest
 
 from tests.requirements import requirement
 from tests.runner.job_server import job_id
+from webcodex.core import job_log
 from webcodex.protocol import calls, messages
 from webcodex.runner import (
     failures,
     held_job,
-    job_log,
     job_record,
     job_request,
     job_shelf,
@@ -52,7 +52,7 @@ def running(number: int, key: kept_answers.Key | None = None) -> held_job.HeldJo
 
 
 def over(job: held_job.HeldJob) -> job_record.Record:
-    log = job_log.View(tail="OK\n", next_line=2)
+    log = job_log.Log(tail="OK\n", next_line=2)
     return job_record.advance(job.record, job_record.Event.SUCCEEDED, exit_code=0, finished_at=2, log=log)
 
 

@@ -37,7 +37,25 @@ def read(source: fields.Fields) -> Report:
         finished_at=source.integer_or_none("finished_at"),
         update_seq=source.integer("update_seq", most=_SECONDS),
         reason_code=source.text_or_none("reason_code", most=64),
-        log=_log(source.nested("log")),
+        log=read_log(source.nested("log")),
+    )
+
+
+def read_log(source: fields.Fields) -> Log:
+    """Returns the log of a record.
+
+    Raises:
+        Malformed: a member is missing or not allowed.
+
+    """
+    tail = source.text("tail", most=job_log.TAIL_BYTES, least=0)
+    if len(tail.encode()) > job_log.TAIL_BYTES:
+        raise fields.Malformed("a log tail is longer than 64 KiB")
+    return Log(
+        tail=tail.replace("\0", "\N{REPLACEMENT CHARACTER}"),  # PostgreSQL stores no NUL
+        first_retained_line=source.integer("first_retained_line", least=1),
+        next_line=source.integer("next_line", least=1),
+        truncated=source.boolean("truncated"),
     )
 
 
@@ -49,15 +67,3 @@ def _exit_code(source: fields.Fields) -> int | None:
     if source.whole().get("exit_code") is None:
         return None
     return source.integer("exit_code", least=-_EXIT_CODES, most=_EXIT_CODES - 1)
-
-
-def _log(source: fields.Fields) -> Log:
-    tail = source.text("tail", most=job_log.TAIL_BYTES, least=0)
-    if len(tail.encode()) > job_log.TAIL_BYTES:
-        raise fields.Malformed("a log tail is longer than 64 KiB")
-    return Log(
-        tail=tail.replace("\0", "\N{REPLACEMENT CHARACTER}"),  # PostgreSQL stores no NUL
-        first_retained_line=source.integer("first_retained_line", least=1),
-        next_line=source.integer("next_line", least=1),
-        truncated=source.boolean("truncated"),
-    )

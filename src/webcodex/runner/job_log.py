@@ -2,12 +2,11 @@
 
 import codecs
 import enum
-from dataclasses import dataclass
 from typing import Final
 
+from webcodex.core import job_log as shown_log
 from webcodex.protocol import fields
 
-TAIL_BYTES: Final = 64 * 1024
 MAX_WIRE_BYTES: Final = 72 * 1024
 """What a tail may take in a frame; control characters are written longer there, so less of them is kept."""
 
@@ -19,31 +18,11 @@ class Stream(enum.Enum):
     STDERR = enum.auto()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class View:
-    """What is kept of a log; lines count from 1 and `next_line` is the one that is being written."""
-
-    tail: str = ""
-    first_retained_line: int = 1
-    next_line: int = 1
-    truncated: bool = False
-
-    @classmethod
-    def read(cls, source: fields.Fields) -> "View":
-        """Reads the view in `source`."""
-        return cls(
-            tail=source.text("tail", most=TAIL_BYTES, least=0),
-            first_retained_line=source.integer("first_retained_line", least=1),
-            next_line=source.integer("next_line", least=1),
-            truncated=source.boolean("truncated"),
-        )
-
-
 class Tail:
     """The last bytes of a growing text; never holds more than twice its bound."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most = min(most_bytes, TAIL_BYTES)
+        self._most = min(most_bytes, shown_log.TAIL_BYTES)
         self._kept = bytearray()
         self._lines = 0
         self._is_cut = False
@@ -55,14 +34,14 @@ class Tail:
         if len(self._kept) > 2 * self._most:
             self._cut(self._most)
 
-    def view(self) -> View:
+    def view(self) -> shown_log.Log:
         """Returns the last whole lines that fit; of a line that alone is too long, its end."""
         self._cut(self._most)
         tail = self._kept.decode()
         while (wire_bytes := fields.encoded_bytes(tail)) > MAX_WIRE_BYTES:
             self._cut(len(self._kept) * MAX_WIRE_BYTES // wire_bytes)
             tail = self._kept.decode()
-        return View(
+        return shown_log.Log(
             tail=tail,
             first_retained_line=self._lines - self._kept.count(b"\n") + 1,
             next_line=self._lines + 1,
@@ -97,7 +76,7 @@ class Log:
         self._all.add(text)
         self._streams[stream].add(text)
 
-    def view(self) -> View:
+    def view(self) -> shown_log.Log:
         """Returns what is kept of both streams in arrival order."""
         return self._all.view()
 

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webcodex.core import jobs
+from webcodex.core import job_log, jobs
 from webcodex.protocol import fields, job_records, records
-from webcodex.runner import job_log
 
 PURPOSES: Final = frozenset({"work", "validation", "service"})
 
@@ -67,7 +66,7 @@ class Record:
     timeout_secs: int
     update_seq: int = 1
     reason_code: str | None = None
-    log: job_log.View = dataclasses.field(default_factory=job_log.View)
+    log: job_log.Log = job_log.EMPTY
 
     @property
     def is_terminal(self) -> bool:
@@ -90,7 +89,7 @@ class Record:
             timeout_secs=source.integer("timeout_secs", least=1),
             update_seq=source.integer("update_seq", least=1),
             reason_code=source.text_or_none("reason_code", most=64),
-            log=job_log.View.read(source.nested("log")),
+            log=job_records.read_log(source.nested("log")),
         )
 
 
@@ -107,7 +106,7 @@ def advance(record: Record, event: Event, **changes: Any) -> Record:
     return dataclasses.replace(record, state=following, update_seq=record.update_seq + 1, **changes)
 
 
-def with_output(record: Record, log: job_log.View) -> Record:
+def with_output(record: Record, log: job_log.Log) -> Record:
     """Returns the record with what was written meanwhile."""
     return dataclasses.replace(record, log=log, update_seq=record.update_seq + 1)
 
@@ -120,7 +119,7 @@ def wire(record: Record) -> dict[str, Any]:
 def without_log(record: Record) -> Record:
     """Returns what is kept of a Job that leaves: all but its log, and that there was one."""
     lines, had_text = record.log.next_line, record.log.truncated or bool(record.log.tail)
-    log = job_log.View(first_retained_line=lines, next_line=lines, truncated=had_text)
+    log = job_log.Log(first_retained_line=lines, next_line=lines, truncated=had_text)
     return dataclasses.replace(record, log=log)
 
 
