@@ -173,7 +173,7 @@ def _check_session(found: Installation, project: str, session: str) -> None:
 
 def _registry(found: Installation) -> Path:
     """Returns the recovery registry of this installation, which names its Server."""
-    registry, state = found.adapters_dir / "recovery.json", found.adapters_dir / "recovery-state"
+    registry, state = found.recovery_registry, found.adapters_dir / "recovery-state"
     if registry.exists():
         stored = _stored(registry)
         # Of a registry that cannot be read the entry itself says what is wrong with it.

@@ -79,6 +79,11 @@ class Installation:
         return self.adapters_dir / "observation-outbox"
 
     @property
+    def recovery_registry(self) -> Path:
+        """Which conversations may recover which Sessions (A-51)."""
+        return self.adapters_dir / "recovery.json"
+
+    @property
     def logs_dir(self) -> Path:
         """What the Server and the Runner wrote."""
         return self.directory / "logs"

@@ -20,7 +20,7 @@ _COUNTS: Final = ("bindings", "snapshots", "snapshots_evicted", "unmounted_roots
 
 def told(now: Standing, at: float) -> list[Check]:
     """Returns a line for the registry at the time ``at``, in Unix s."""
-    registry = _registry(now.found)
+    registry = now.found.recovery_registry
     if not registry.exists():
         sentence = f"No conversation recovers a Session: there is no {registry}. That is a choice."
         return [checks.unknown(_AREA, _NAME, sentence, program.command(_SETUP))]
@@ -29,12 +29,8 @@ def told(now: Standing, at: float) -> list[Check]:
 
 def registration(found: Installation) -> str:
     """Returns the command that prints the entry's registration, or that tells how to set it up first."""
-    registry = _registry(found)
+    registry = found.recovery_registry
     return _again(registry, "registration") if registry.exists() else program.command(_SETUP)
-
-
-def _registry(found: Installation) -> Path:
-    return found.adapters_dir / "recovery.json"
 
 
 def _bound(now: Standing, registry: Path) -> Check | None:
